@@ -1,0 +1,22 @@
+# Flags for every target, and krafla_library(): one static library per folder of src/.
+
+add_library(krafla_flags INTERFACE)
+# The arithmetic contract (docs/arithmetic.md) rounds every multiply and add by itself.
+target_compile_options(krafla_flags INTERFACE -ffp-contract=off -fno-math-errno
+  -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wvla -Wnon-virtual-dtor -Werror)
+target_include_directories(krafla_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+if(KRAFLA_SANITIZE)
+  target_compile_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE})
+endif()
+
+# krafla_library(NAME [folders it may include ...]): a static library krafla_NAME of all sources in this folder (and its subfolders).
+# tools/check_includes.py holds the includes against the same list.
+function(krafla_library name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(krafla_${name} STATIC ${sources})
+  target_link_libraries(krafla_${name} PUBLIC krafla_flags)
+  foreach(dependency IN LISTS ARGN)
+    target_link_libraries(krafla_${name} PUBLIC krafla_${dependency})
+  endforeach()
+endfunction()

@@ -1,0 +1,71 @@
+// Reading little-endian values out of untrusted bytes, and size arithmetic that cannot overflow.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace krafla {
+
+static_assert(std::endian::native == std::endian::little, "the formats are little-endian and used in place");
+
+using Bytes = std::span<const std::uint8_t>;
+
+/// a * b and a + b, or nothing when the result does not fit. T is unsigned; sizes use std::size_t, so that a file
+/// too large for a 32-bit host is refused there.
+template <std::unsigned_integral T>
+constexpr std::optional<T> checked_mul(T a, T b) {
+  T r{};
+  if (__builtin_mul_overflow(a, b, &r)) return std::nullopt;
+  return r;
+}
+
+template <std::unsigned_integral T>
+constexpr std::optional<T> checked_add(T a, T b) {
+  T r{};
+  if (__builtin_add_overflow(a, b, &r)) return std::nullopt;
+  return r;
+}
+
+/// A cursor over untrusted bytes. Every read is bounds-checked and throws ML_E_FORMAT naming `what` and the position.
+class ByteReader {
+ public:
+  /// `name` is the file's name for messages; it must outlive the reader.
+  ByteReader(Bytes bytes, std::string_view name) : bytes_(bytes), name_(name) {}
+
+  std::size_t position() const { return position_; }
+  std::size_t remaining() const { return bytes_.size() - position_; }
+
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  T read(std::string_view what) {
+    T value;
+    Bytes raw = take(sizeof(T), what);
+    std::memcpy(&value, raw.data(), sizeof(T));
+    return value;
+  }
+
+  /// The next n bytes, not copied.
+  Bytes take(std::uint64_t n, std::string_view what) {
+    if (n > remaining())
+      fail(ML_E_FORMAT, "{}: {} at offset {} needs {} bytes, but only {} are left; the file is cut short or damaged", name_, what,
+           position_, n, remaining());
+    Bytes result = bytes_.subspan(position_, static_cast<std::size_t>(n));
+    position_ += static_cast<std::size_t>(n);
+    return result;
+  }
+
+ private:
+  Bytes bytes_;
+  std::string_view name_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace krafla

@@ -1,0 +1,31 @@
+// A file mapped read-only into memory.
+#pragma once
+
+#include <string>
+
+#include "base/bytes.h"
+
+namespace krafla {
+
+/// Owns the mapping of a whole regular file. Movable. If the file is shortened by someone else while it is mapped,
+/// touching the lost part raises SIGBUS: files in use must be replaced by rename, never rewritten in place.
+class MappedFile {
+ public:
+  MappedFile() = default;
+
+  /// Maps `path`. ML_E_IO if it cannot be opened or is not a regular file; an empty file gives an empty span.
+  explicit MappedFile(const std::string& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  Bytes bytes() const { return bytes_; }
+
+ private:
+  Bytes bytes_;
+};
+
+}  // namespace krafla

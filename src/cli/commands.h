@@ -1,0 +1,12 @@
+// The subcommands of `krafla`, one file each: add_NAME() declares the subcommand's options on `app` and a callback that runs it.
+// Callbacks throw Error (or CLI::ValidationError for usage); main() prints it and turns it into the exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace krafla::cli {
+
+void add_inspect(CLI::App& app);
+void add_tokenize(CLI::App& app);
+
+}  // namespace krafla::cli
