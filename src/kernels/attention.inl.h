@@ -1,0 +1,126 @@
+// A6: queries against one page. Scores and the weighted sum of values are the same small product
+// C[query][lane] = sum over k of A[query][k] * B[k][lane], k ascending, one accumulator per element.
+
+/// Q queries, V vectors of lanes: c[i * c_stride + 8v] for rows a[i] of k1 - k0 factors, b rows b_stride apart.
+template <int Q, int V>
+inline void product_block(const float* const* a, const float* b, size_t b_stride, int k0, int k1, float* c, size_t c_stride) {
+  F acc[Q][V];
+  for (int i = 0; i < Q; ++i)
+    for (int v = 0; v < V; ++v) acc[i][v] = set1(0.0f);
+  for (int k = k0; k < k1; ++k) {
+    F bv[V];
+    for (int v = 0; v < V; ++v) bv[v] = load(b + k * b_stride + v * kLanes);
+    for (int i = 0; i < Q; ++i) {
+      const F av = set1(a[i][k]);
+      for (int v = 0; v < V; ++v) acc[i][v] = acc[i][v] + av * bv[v];
+    }
+  }
+  for (int i = 0; i < Q; ++i)
+    for (int v = 0; v < V; ++v) store(c + i * c_stride + v * kLanes, acc[i][v]);
+}
+
+/// Q rows over `lanes` (a multiple of 8) columns.
+template <int Q>
+inline void product_rows(const float* const* a, const float* b, size_t b_stride, int k0, int k1, size_t lanes, float* c, size_t c_stride) {
+  size_t j = 0;
+  for (; j + 4 * kLanes <= lanes; j += 4 * kLanes) product_block<Q, 4>(a, b + j, b_stride, k0, k1, c + j, c_stride);
+  for (; j < lanes; j += kLanes) product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride);
+}
+
+inline void product(const float* const* a, int n, const float* b, size_t b_stride, int k0, int k1, size_t lanes, float* c, size_t c_stride) {
+  int i = 0;
+  for (; i + 3 <= n; i += 3) product_rows<3>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride);
+  if (n - i == 2) product_rows<2>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride);
+  if (n - i == 1) product_rows<1>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride);
+}
+
+inline void decode_f16(const uint16_t* from, size_t n, float* to) {  // n: a multiple of 8
+  for (size_t i = 0; i < n; i += kLanes) store(to + i, load_f16(from + i));
+}
+
+/// V rows [first, last) as floats with rows padded to whole vectors.
+inline void decode_values(const AttendPage& p, int first, int last, size_t padded, float* to) {
+  const size_t dim = static_cast<size_t>(p.head_dim);
+  for (int j = first; j < last; ++j) {
+    float* row = to + j * padded;
+    size_t d = 0;
+    if (p.type == KvType::f16) {
+      const uint16_t* from = static_cast<const uint16_t*>(p.v) + j * dim;
+      for (; d + kLanes <= dim; d += kLanes) store(row + d, load_f16(from + d));
+      for (; d < dim; ++d) row[d] = f16_to_float(from[d]);
+    } else {
+      __builtin_memcpy(row, static_cast<const float*>(p.v) + j * dim, dim * sizeof(float));
+      d = dim;
+    }
+    for (; d < padded; ++d) row[d] = 0.0f;
+  }
+}
+
+/// scores[64] become exponentials over the visible keys (0 elsewhere); returns the sum, sets the maximum.
+inline float softmax_page(float* scores, int first, int last, float scale, float cap, float* max_out) {
+  for (int j = 0; j < kPage; j += kLanes) store(scores + j, load(scores + j) * set1(scale));
+  if (cap != 0) softcap(scores, cap, kPage);
+  const F lowest = set1(-__builtin_inff());
+  F top = lowest;
+  for (int j = 0; j < kPage; j += kLanes) {
+    const F s = select(lanes_between(j, first, last), load(scores + j), lowest);
+    top = select(gt(s, top), s, top);
+  }
+  float lanes[kLanes];
+  store(lanes, top);
+  float m = lanes[0];
+  for (int i = 1; i < kLanes; ++i)
+    if (lanes[i] > m) m = lanes[i];
+  F sum = set1(0.0f);
+  for (int j = 0; j < kPage; j += kLanes) {
+    const F e = select(lanes_between(j, first, last), exp(load(scores + j) - set1(m)), set1(0.0f));
+    store(scores + j, e);
+    sum = sum + e;
+  }
+  *max_out = m;
+  return fold8(sum);
+}
+
+void attend_page(const AttendPage& p) {
+  const size_t dim = static_cast<size_t>(p.head_dim);
+  const size_t padded = (dim + kLanes - 1) / kLanes * kLanes;
+  float* keys = p.scratch;
+  float* values = keys + dim * kPage;
+  float* scores = values + padded * kPage;
+  int first = kPage;
+  int last = 0;
+  for (int i = 0; i < p.nq; ++i) {
+    if (p.first[i] < first) first = p.first[i];
+    if (p.last[i] > last) last = p.last[i];
+  }
+  const float* k = static_cast<const float*>(p.k);
+  if (p.type == KvType::f16) {
+    decode_f16(static_cast<const uint16_t*>(p.k), dim * kPage, keys);
+    k = keys;
+  }
+  decode_values(p, first, last, padded, values);
+  product(p.q, p.nq, k, kPage, 0, p.head_dim, kPage, scores, kPage);
+  for (int i = 0; i < p.nq; ++i) p.l[i] = softmax_page(scores + i * kPage, p.first[i], p.last[i], p.scale, p.softcap, p.m + i);
+  // Queries with the same visible keys share the loads of V; invisible keys are never multiplied.
+  for (int i = 0; i < p.nq;) {
+    const float* e[3];
+    int n = 0;
+    while (n < 3 && i + n < p.nq && p.first[i + n] == p.first[i] && p.last[i + n] == p.last[i]) {
+      e[n] = scores + (i + n) * kPage;
+      ++n;
+    }
+    product(e, n, values, padded, p.first[i], p.last[i], padded, p.o + i * p.o_stride, p.o_stride);
+    i += n;
+  }
+}
+
+void attend_merge(float* M, float* L, float* O, float m, float l, const float* o, size_t head_dim) {
+  const float top = *M > m ? *M : m;
+  float weight[kLanes] = {*M - top, m - top};
+  store(weight, exp(load(weight)));
+  const float a = weight[0];
+  const float b = weight[1];
+  *M = top;
+  *L = *L * a + l * b;
+  zip(O, o, head_dim, [a, b](F mine, F its) { return mine * set1(a) + its * set1(b); });
+}

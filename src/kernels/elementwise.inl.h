@@ -1,0 +1,77 @@
+// A2, A4 and A5: sums, norms, activations, rotation. Tails are done in a padded vector, so every length gives the scalar's bits.
+
+/// n < 8 floats, the other lanes 0.
+inline F load_part(const float* x, size_t n) {
+  float lanes[kLanes] = {};
+  __builtin_memcpy(lanes, x, n * sizeof(float));
+  return load(lanes);
+}
+
+inline void store_part(float* x, F value, size_t n) {
+  float lanes[kLanes];
+  store(lanes, value);
+  __builtin_memcpy(x, lanes, n * sizeof(float));
+}
+
+/// x[i] = f(x[i], y[i]) over any length.
+template <class Function>
+inline void zip(float* x, const float* y, size_t n, Function f) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(x + i, f(load(x + i), load(y + i)));
+  if (i < n) store_part(x + i, f(load_part(x + i, n - i), load_part(y + i, n - i)), n - i);
+}
+
+inline F sigmoid(F x) { return set1(1.0f) / (set1(1.0f) + exp(negate(x))); }
+inline F silu(F x) { return x * sigmoid(x); }
+inline F gelu(F x) {
+  const F inner = set1(0x1.988454p-1f) * (x + set1(0x1.6e4e26p-5f) * ((x * x) * x));
+  return (set1(0.5f) * x) * (set1(1.0f) + tanh(inner));
+}
+
+void add(float* x, const float* y, size_t n) {
+  zip(x, y, n, [](F a, F b) { return a + b; });
+}
+void silu_mul(float* gate, const float* up, size_t n) {
+  zip(gate, up, n, [](F g, F u) { return silu(g) * u; });
+}
+void gelu_mul(float* gate, const float* up, size_t n) {
+  zip(gate, up, n, [](F g, F u) { return gelu(g) * u; });
+}
+void sigmoid_mul(float* o, const float* gate, size_t n) {
+  zip(o, gate, n, [](F a, F g) { return a * sigmoid(g); });
+}
+void softcap(float* x, float cap, size_t n) {
+  zip(x, x, n, [cap](F s, F) { return set1(cap) * tanh(s / set1(cap)); });
+}
+void divide(float* x, float by, size_t n) {
+  zip(x, x, n, [by](F a, F) { return a / set1(by); });
+}
+
+void rms_norm(const float* x, const float* w, float eps, size_t n, float* y) {
+  F sum = set1(0.0f);
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) sum = sum + load(x + i) * load(x + i);
+  if (i < n) sum = sum + load_part(x + i, n - i) * load_part(x + i, n - i);
+  const float inv = 1.0f / __builtin_sqrtf(fold8(sum) / static_cast<float>(n) + eps);
+  for (i = 0; i + kLanes <= n; i += kLanes) store(y + i, (load(x + i) * set1(inv)) * load(w + i));
+  if (i < n) store_part(y + i, (load_part(x + i, n - i) * set1(inv)) * load_part(w + i, n - i), n - i);
+}
+
+void rope(float* x, const float* cos, const float* sin, size_t pairs) {
+  for (size_t i = 0; i < pairs; ++i) {
+    const float x0 = x[2 * i];
+    const float x1 = x[2 * i + 1];
+    x[2 * i] = x0 * cos[i] - x1 * sin[i];
+    x[2 * i + 1] = x0 * sin[i] + x1 * cos[i];
+  }
+}
+
+void to_f16(const float* x, size_t n, uint16_t* out) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store_f16(out + i, load(x + i));
+  if (i < n) {
+    uint16_t lanes[kLanes];
+    store_f16(lanes, load_part(x + i, n - i));
+    __builtin_memcpy(out + i, lanes, (n - i) * sizeof(uint16_t));
+  }
+}

@@ -1,0 +1,180 @@
+// Plain C++: the reference for every other instruction set. Included inside that target's anonymous namespace.
+// Provides the 8-lane float F, the 8-lane int32 I, and the dots of A3 on its own packing of activations and tiles.
+
+struct F {
+  float v[kLanes];
+};
+struct I {
+  int32_t v[kLanes];
+};
+struct Mask {
+  bool v[kLanes];
+};
+
+#define KRAFLA_LANES(expression)                                \
+  do {                                                          \
+    for (int i = 0; i < kLanes; ++i) r.v[i] = (expression);     \
+  } while (0)
+
+inline F set1(float x) {
+  F r;
+  KRAFLA_LANES(x);
+  return r;
+}
+inline F operator+(F a, F b) {
+  F r;
+  KRAFLA_LANES(a.v[i] + b.v[i]);
+  return r;
+}
+inline F operator-(F a, F b) {
+  F r;
+  KRAFLA_LANES(a.v[i] - b.v[i]);
+  return r;
+}
+inline F operator*(F a, F b) {
+  F r;
+  KRAFLA_LANES(a.v[i] * b.v[i]);
+  return r;
+}
+inline F operator/(F a, F b) {
+  F r;
+  KRAFLA_LANES(a.v[i] / b.v[i]);
+  return r;
+}
+inline Mask lt(F a, F b) {
+  Mask r;
+  KRAFLA_LANES(a.v[i] < b.v[i]);
+  return r;
+}
+inline Mask gt(F a, F b) { return lt(b, a); }
+inline Mask is_nan(F a) {
+  Mask r;
+  KRAFLA_LANES(a.v[i] != a.v[i]);
+  return r;
+}
+/// Lanes l with first <= base + l < last.
+inline Mask lanes_between(int base, int first, int last) {
+  Mask r;
+  KRAFLA_LANES(base + i >= first && base + i < last);
+  return r;
+}
+inline F select(Mask m, F a, F b) {
+  F r;
+  KRAFLA_LANES(m.v[i] ? a.v[i] : b.v[i]);
+  return r;
+}
+inline uint32_t bits(float x) {
+  uint32_t u;
+  __builtin_memcpy(&u, &x, 4);
+  return u;
+}
+inline float from_bits(uint32_t u) {
+  float x;
+  __builtin_memcpy(&x, &u, 4);
+  return x;
+}
+inline F negate(F a) {
+  F r;
+  KRAFLA_LANES(from_bits(bits(a.v[i]) ^ 0x80000000u));
+  return r;
+}
+inline F abs(F a) {
+  F r;
+  KRAFLA_LANES(from_bits(bits(a.v[i]) & 0x7fffffffu));
+  return r;
+}
+inline F copysign(F a, F s) {
+  F r;
+  KRAFLA_LANES(from_bits((bits(a.v[i]) & 0x7fffffffu) | (bits(s.v[i]) & 0x80000000u)));
+  return r;
+}
+inline F scale_by_bits(F y, F t) {
+  F r;
+  KRAFLA_LANES(from_bits(bits(y.v[i]) + (bits(t.v[i]) << 23)));
+  return r;
+}
+inline F load(const float* p) {
+  F r;
+  KRAFLA_LANES(p[i]);
+  return r;
+}
+inline void store(float* p, F a) {
+  for (int i = 0; i < kLanes; ++i) p[i] = a.v[i];
+}
+inline F to_float(I a) {
+  F r;
+  KRAFLA_LANES(static_cast<float>(a.v[i]));
+  return r;
+}
+/// Rounds toward zero; lanes outside int32 give any value.
+inline I to_int(F a) {
+  I r;
+  KRAFLA_LANES((a.v[i] > -2147483648.0f && a.v[i] < 2147483648.0f) ? static_cast<int32_t>(a.v[i]) : 0);
+  return r;
+}
+inline void store(int32_t* p, I a) {
+  for (int i = 0; i < kLanes; ++i) p[i] = a.v[i];
+}
+inline F load_f16(const uint16_t* p) {
+  F r;
+  KRAFLA_LANES(f16_to_float(p[i]));
+  return r;
+}
+inline void store_f16(uint16_t* p, F a) {
+  for (int i = 0; i < kLanes; ++i) p[i] = float_to_f16(a.v[i]);
+}
+#undef KRAFLA_LANES
+
+inline float fold8(F a) { return ((a.v[0] + a.v[4]) + (a.v[2] + a.v[6])) + ((a.v[1] + a.v[5]) + (a.v[3] + a.v[7])); }
+
+// ---- A3: the activation row needs nothing beside its int8 quants.
+constexpr size_t kExtraBytes = 0;  // per element
+inline void pack_extra(const int8_t*, size_t, uint8_t*) {}
+
+inline int32_t dot_q8(const uint8_t* w, const int8_t* x) {
+  int32_t sum = 0;
+  for (int i = 0; i < 32; ++i) sum += static_cast<int8_t>(w[i]) * x[i];
+  return sum;
+}
+inline int32_t dot_q4(const uint8_t* w, const int8_t* x) {
+  int32_t sum = 0;
+  for (int i = 0; i < 16; ++i) sum += ((w[i] & 15) - 8) * x[i] + ((w[i] >> 4) - 8) * x[i + 16];
+  return sum;
+}
+
+/// The isums of n <= 8 blocks from `block` on, lane = block; the other lanes are 0. w points at the first of these blocks.
+template <bool q4>
+inline I isums(const uint8_t* w, const Activation& x, size_t block, int n) {
+  I r = {};
+  for (int b = 0; b < n; ++b) {
+    const int8_t* xb = x.q + (block + b) * 32;
+    r.v[b] = q4 ? dot_q4(w + b * 16, xb) : dot_q8(w + b * 32, xb);
+  }
+  return r;
+}
+
+/// A tile's block: [16 rows][32] int8 levels.
+template <bool q4>
+constexpr size_t tile_block_bytes = kTileRows * 32;
+
+template <bool q4>
+inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
+  for (size_t r = 0; r < kTileRows; ++r) {
+    int8_t* to = reinterpret_cast<int8_t*>(out + r * 32);
+    for (int i = 0; i < 32; ++i) {
+      if (q4) {
+        const uint8_t byte = rows[r][block * 16 + (i & 15)];
+        to[i] = static_cast<int8_t>((i < 16 ? byte & 15 : byte >> 4) - 8);
+      } else {
+        to[i] = static_cast<int8_t>(rows[r][block * 32 + i]);
+      }
+    }
+  }
+}
+
+/// isums[t][h] of the tile's 16 rows (two vectors) for T activation rows.
+template <bool q4, int T>
+inline void tile_isums(const uint8_t* tile, const Activation* x, size_t block, I (&sums)[T][2]) {
+  for (int t = 0; t < T; ++t)
+    for (int r = 0; r < 16; ++r) sums[t][r / 8].v[r % 8] = dot_q8(tile + r * 32, x[t].q + block * 32);
+}

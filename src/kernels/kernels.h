@@ -1,0 +1,94 @@
+// The arithmetic of docs/arithmetic.md as one table of functions per instruction set. Kernels see plain data only; they do
+// not allocate, throw or lock. Every table gives the same bits for the same input.
+//
+// Goals: one algorithm, many instruction sets; tests can hold several tables at once. Non-goals: shapes are not checked
+// here (the loader did), and nothing is split over threads (the caller hands out row ranges).
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace krafla {
+
+/// A quantized matrix as it lies in the mapped file: rows x cols, cols a multiple of 32; y[r] = sum over c of W[r][c] * x[c].
+struct Matrix {
+  const uint8_t* q = nullptr;  ///< Q8_0: rows*cols int8; Q4_0: rows*cols/2 bytes
+  const void* d = nullptr;     ///< rows*cols/32 scales, f32 or f16
+  size_t rows = 0;
+  size_t cols = 0;
+  bool q4 = false;
+  bool d_f16 = false;
+};
+
+enum class KvType : uint8_t { f16, f32 };
+
+constexpr int kPage = 64;         ///< positions in a KV page
+constexpr size_t kTileRows = 16;  ///< rows that gemm() packs together: hand out multiples of it
+
+/// nq query rows of one kv head against one page (A6).
+struct AttendPage {
+  const float* const* q;  ///< [nq] rows of head_dim floats
+  const int* first;       ///< [nq] visible keys of the page are first[i] <= j < last[i], at least one
+  const int* last;        ///< [nq]
+  int nq;
+  int head_dim;
+  const void* k;  ///< [head_dim][64]
+  const void* v;  ///< [64][head_dim]
+  KvType type;
+  float scale;
+  float softcap;   ///< 0: none
+  float* scratch;  ///< attend_scratch(head_dim, nq) floats, 64-byte aligned
+  float* m;        ///< [nq] out: the page's maximum
+  float* l;        ///< [nq] out: its sum of exponentials
+  float* o;        ///< [nq][o_stride] out: its weighted sum of values
+  size_t o_stride;        ///< at least head_dim rounded up to 8; the padding is written too
+};
+
+/// Floats of scratch that attend_page needs.
+constexpr size_t attend_scratch(size_t head_dim, size_t nq) {
+  const size_t padded = (head_dim + 7) / 8 * 8;  // keys, values, scores
+  return head_dim * kPage + padded * kPage + nq * kPage;
+}
+
+struct Kernels {
+  const char* name;
+
+  // A3. A quantized activation row is opaque: activation_bytes(cols) bytes (a multiple of 64), 64-byte aligned.
+  size_t (*activation_bytes)(size_t cols);
+  void (*quantize_activation)(const float* x, size_t cols, void* out);
+  /// y[r] for r in [row0, row1), for one activation row. y points at row 0's place.
+  void (*gemv)(const Matrix& w, size_t row0, size_t row1, const void* x, float* y);
+  /// The same for n activation rows, activation_bytes(cols) apart: y[i * y_stride + r]. scratch: gemm_scratch(cols) bytes, 64-byte aligned.
+  void (*gemm)(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch);
+  size_t (*gemm_scratch)(size_t cols);
+  /// The row's weights as floats, times scale unless scale is 0.
+  void (*dequantize_row)(const Matrix& w, size_t row, float scale, float* out);
+
+  // A4. n is any length; pointers need no alignment; y may be x.
+  void (*rms_norm)(const float* x, const float* w, float eps, size_t n, float* y);
+  void (*add)(float* x, const float* y, size_t n);                ///< x = x + y
+  void (*silu_mul)(float* gate, const float* up, size_t n);       ///< gate = silu(gate) * up
+  void (*gelu_mul)(float* gate, const float* up, size_t n);       ///< gate = gelu(gate) * up
+  void (*sigmoid_mul)(float* o, const float* gate, size_t n);     ///< o = o * sigmoid(gate)
+  void (*softcap)(float* x, float cap, size_t n);                 ///< x = cap * tanh(x / cap)
+  void (*rope)(float* x, const float* cos, const float* sin, size_t pairs);  ///< A5's rotation of x[0 .. 2*pairs)
+
+  // A6
+  void (*to_f16)(const float* x, size_t n, uint16_t* out);
+  void (*attend_page)(const AttendPage& args);
+  /// Merges a page's (m, l, o) into (M, L, O) of head_dim values.
+  void (*attend_merge)(float* M, float* L, float* O, float m, float l, const float* o, size_t head_dim);
+  void (*divide)(float* x, float by, size_t n);  ///< x = x / by
+};
+
+/// The table of a name ("scalar", "avx2"), or null when it is unknown or this CPU (or build) does not have it.
+const Kernels* find_kernels(const char* name);
+
+/// The names this build knows, fastest last, ended by null.
+const char* const* kernel_names();
+
+/// The table to use: `forced` if not null or empty, else the environment's KRAFLA_ISA, else the fastest this CPU has.
+/// Throws ML_E_ISA when the one asked for is unknown or not available.
+const Kernels& choose_kernels(const char* forced);
+
+}  // namespace krafla

@@ -1,0 +1,394 @@
+// Every instruction set against a naive reference of docs/arithmetic.md, bit for bit.
+#include "kernels/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/error.h"
+#include "base/float16.h"
+#include "base/math.h"
+
+namespace krafla {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+const float kNaN = std::nanf("");
+
+bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (a != a && b != b); }
+
+void expect_same(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_TRUE(same_bits(got[i], want[i])) << what << " [" << i << "]: got " << got[i] << ", want " << want[i];
+}
+
+float fold8(const float* a) { return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
+
+/// A 64-byte aligned buffer with canaries around it.
+class Aligned {
+ public:
+  explicit Aligned(std::size_t bytes) : bytes_(bytes), storage_(bytes + 192, 0xa5) {}
+  void* data() { return storage_.data() + offset(); }
+  bool intact() const {
+    for (std::size_t i = 0; i < offset(); ++i)
+      if (storage_[i] != 0xa5) return false;
+    for (std::size_t i = offset() + bytes_; i < storage_.size(); ++i)
+      if (storage_[i] != 0xa5) return false;
+    return true;
+  }
+
+ private:
+  std::size_t offset() const { return 64 + (64 - reinterpret_cast<std::uintptr_t>(storage_.data()) % 64) % 64; }
+  std::size_t bytes_;
+  std::vector<std::uint8_t> storage_;
+};
+
+std::vector<float> random_floats(std::size_t n, std::mt19937& rng, float sigma = 1) {
+  std::normal_distribution<float> normal(0, sigma);
+  std::vector<float> x(n);
+  for (float& v : x) v = normal(rng);
+  return x;
+}
+
+/// A matrix with random quants over the whole range and adversarial scales; owns its bytes, with an odd start.
+struct TestMatrix {
+  Matrix view;
+  std::vector<std::uint8_t> q, d;
+
+  TestMatrix(std::size_t rows, std::size_t cols, bool q4, bool f16, std::mt19937& rng, bool nasty = false)
+      : q(rows * cols / (q4 ? 2 : 1) + 1), d(rows * cols / 32 * (f16 ? 2 : 4) + 1) {
+    for (auto& byte : q) byte = static_cast<std::uint8_t>(rng());
+    std::normal_distribution<float> normal(0, 0.01f);
+    for (std::size_t i = 0; i < rows * cols / 32; ++i) {
+      float scale = normal(rng);
+      if (nasty && rng() % 16 == 0) {
+        const float odd[] = {0, -0.0f, 1e-40f, kInf, -kInf, kNaN, 65504, 6e-8f};
+        scale = odd[rng() % 8];
+      }
+      if (f16) {
+        const std::uint16_t h = float_to_f16(scale);
+        std::memcpy(d.data() + 1 + 2 * i, &h, 2);
+      } else {
+        std::memcpy(d.data() + 1 + 4 * i, &scale, 4);
+      }
+    }
+    view = {q.data() + 1, d.data() + 1, rows, cols, q4, f16};
+  }
+
+  int level(std::size_t r, std::size_t c) const {
+    const std::size_t block = (r * view.cols + c) / 32;
+    if (!view.q4) return static_cast<std::int8_t>(view.q[r * view.cols + c]);
+    const std::uint8_t byte = view.q[block * 16 + c % 16];
+    return (c % 32 < 16 ? byte & 15 : byte >> 4) - 8;
+  }
+  float scale(std::size_t r, std::size_t b) const {
+    const std::size_t i = r * view.cols / 32 + b;
+    if (view.d_f16) {
+      std::uint16_t h;
+      std::memcpy(&h, d.data() + 1 + 2 * i, 2);
+      return f16_to_float(h);
+    }
+    float f;
+    std::memcpy(&f, d.data() + 1 + 4 * i, 4);
+    return f;
+  }
+};
+
+struct Quantized {
+  std::vector<int> q;
+  std::vector<float> d;
+};
+
+Quantized quantize(const float* x, std::size_t cols) {
+  Quantized out{std::vector<int>(cols), std::vector<float>(cols / 32)};
+  for (std::size_t b = 0; b < cols / 32; ++b) {
+    std::uint32_t top = 0;
+    for (int i = 0; i < 32; ++i) top = std::max(top, std::bit_cast<std::uint32_t>(x[b * 32 + i]) & 0x7fffffffu);
+    const float amax = std::bit_cast<float>(top);
+    if (!(top < 0x7f800000u)) {
+      out.d[b] = kNaN;
+    } else if (!(amax < 1e-30f)) {
+      out.d[b] = amax / 127;
+      for (int i = 0; i < 32; ++i) {
+        const float v = x[b * 32 + i] * (127 / amax);
+        out.q[b * 32 + i] = std::min(127, std::max(-127, static_cast<int>(v + std::copysign(0.5f, v))));
+      }
+    }
+  }
+  return out;
+}
+
+float reference_row(const TestMatrix& w, std::size_t r, const Quantized& x) {
+  float lanes[8] = {};
+  for (std::size_t b = 0; b < w.view.cols / 32; ++b) {
+    int sum = 0;
+    for (std::size_t i = b * 32; i < b * 32 + 32; ++i) sum += w.level(r, i) * x.q[i];
+    const float dd = w.scale(r, b) * x.d[b];
+    const float term = static_cast<float>(sum) * dd;
+    lanes[b % 8] = lanes[b % 8] + term;
+  }
+  return fold8(lanes);
+}
+
+class EachKernels : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    kernels_ = find_kernels(GetParam());
+    if (kernels_ == nullptr) GTEST_SKIP() << "LOUD: this CPU has no " << GetParam();
+    ASSERT_STREQ(kernels_->name, GetParam());
+  }
+  const Kernels* kernels_ = nullptr;
+  std::mt19937 rng_{1};
+};
+
+/// Activation rows with tails of nasty values.
+std::vector<float> nasty_row(std::size_t cols, std::mt19937& rng) {
+  std::vector<float> x = random_floats(cols, rng);
+  for (std::size_t b = 0; b < cols / 32; ++b) {
+    float* block = x.data() + b * 32;
+    switch (rng() % 12) {
+      case 0: std::fill(block, block + 32, 0.0f); break;
+      case 1: std::fill(block, block + 32, -0.0f); break;
+      case 2: block[rng() % 32] = kInf; break;
+      case 3: block[rng() % 32] = kNaN; break;
+      case 4: for (int i = 0; i < 32; ++i) block[i] *= 1e-38f; break;
+      case 5: for (int i = 0; i < 32; ++i) block[i] *= 1e-31f; break;
+      case 6: for (int i = 0; i < 32; ++i) block[i] *= 1e37f; break;
+      case 7: for (int i = 0; i < 32; ++i) block[i] = i % 2 ? 3.5f : -3.5f; break;
+      default: break;
+    }
+  }
+  return x;
+}
+
+TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
+  for (const std::size_t cols : {32u, 64u, 96u, 224u, 256u, 288u, 576u, 608u, 1536u})
+    for (const bool q4 : {false, true})
+      for (const bool f16 : {false, true})
+        for (const bool nasty : {false, true}) {
+          const std::size_t rows = 37, n = 11;
+          const TestMatrix w(rows, cols, q4, f16, rng_, nasty);
+          const std::size_t stride = kernels_->activation_bytes(cols);
+          ASSERT_EQ(stride % 64, 0u);
+          Aligned acts(stride * n), scratch(kernels_->gemm_scratch(cols));
+          std::vector<float> want(n * rows), by_gemv(n * rows), by_gemm(n * (rows + 3), 7.0f);
+          for (std::size_t t = 0; t < n; ++t) {
+            const std::vector<float> x = nasty ? nasty_row(cols, rng_) : random_floats(cols, rng_);
+            void* row = static_cast<char*>(acts.data()) + t * stride;
+            kernels_->quantize_activation(x.data(), cols, row);
+            const Quantized q = quantize(x.data(), cols);
+            for (std::size_t r = 0; r < rows; ++r) want[t * rows + r] = reference_row(w, r, q);
+            kernels_->gemv(w.view, 0, 5, row, by_gemv.data() + t * rows);
+            kernels_->gemv(w.view, 5, rows, row, by_gemv.data() + t * rows);
+          }
+          const std::string what = fmt::format("cols {} q4 {} f16 {} nasty {}", cols, q4, f16, nasty);
+          expect_same(by_gemv, want, "gemv " + what);
+          kernels_->gemm(w.view, 0, 16, acts.data(), n, by_gemm.data(), rows + 3, scratch.data());
+          kernels_->gemm(w.view, 16, rows, acts.data(), n, by_gemm.data(), rows + 3, scratch.data());
+          std::vector<float> gemm_rows;
+          for (std::size_t t = 0; t < n; ++t) {
+            gemm_rows.insert(gemm_rows.end(), by_gemm.begin() + t * (rows + 3), by_gemm.begin() + t * (rows + 3) + rows);
+            for (std::size_t i = rows; i < rows + 3; ++i) ASSERT_EQ(by_gemm[t * (rows + 3) + i], 7.0f);
+          }
+          expect_same(gemm_rows, want, "gemm " + what);
+          ASSERT_TRUE(acts.intact() && scratch.intact());
+        }
+}
+
+TEST_P(EachKernels, ExtremeQuantsAreExact) {
+  const std::size_t cols = 320;
+  for (const int byte : {0x80, 0x7f, 0x81, 0x00, 0xff, 0x0f, 0xf0})
+    for (const bool q4 : {false, true}) {
+      TestMatrix w(16, cols, q4, true, rng_);
+      std::fill(w.q.begin(), w.q.end(), static_cast<std::uint8_t>(byte));
+      std::vector<float> x(cols, 1.0f);
+      for (std::size_t i = 0; i < cols; i += 3) x[i] = -1.0f;
+      if (byte == 0x80) std::fill(x.begin(), x.end(), -1.0f);
+      Aligned act(kernels_->activation_bytes(cols)), scratch(kernels_->gemm_scratch(cols));
+      kernels_->quantize_activation(x.data(), cols, act.data());
+      std::vector<float> got(16), tile(16), want(16);
+      kernels_->gemv(w.view, 0, 16, act.data(), got.data());
+      kernels_->gemm(w.view, 0, 16, act.data(), 1, tile.data(), 16, scratch.data());
+      const Quantized q = quantize(x.data(), cols);
+      for (std::size_t r = 0; r < 16; ++r) want[r] = reference_row(w, r, q);
+      expect_same(got, want, "gemv");
+      expect_same(tile, want, "gemm");
+    }
+}
+
+TEST_P(EachKernels, DequantizeRow) {
+  const TestMatrix w(3, 96, true, true, rng_, true);
+  std::vector<float> got(96), want(96);
+  for (const float scale : {0.0f, 24.0f}) {
+    kernels_->dequantize_row(w.view, 2, scale, got.data());
+    for (std::size_t c = 0; c < 96; ++c) {
+      const float value = static_cast<float>(w.level(2, c)) * w.scale(2, c / 32);
+      want[c] = scale == 0 ? value : value * scale;
+    }
+    expect_same(got, want, "row");
+  }
+}
+
+std::vector<float> special_floats() {
+  std::vector<float> x = {0, -0.0f, 1, -1, kInf, -kInf, kNaN, 1e-40f, -1e-40f, 88.72f, 88.73f, -87.33f, -87.34f, 0.625f, 0.6249999f, 1e30f, -1e30f};
+  for (float v = -100; v < 100; v += 0.731f) x.push_back(v);
+  return x;
+}
+
+float sigmoid(float x) { return 1 / (1 + math::exp(-x)); }
+float gelu(float x) {
+  const float inner = 0x1.988454p-1f * (x + 0x1.6e4e26p-5f * ((x * x) * x));
+  return (0.5f * x) * (1 + math::tanh(inner));
+}
+
+TEST_P(EachKernels, ElementwiseFollowsA4) {
+  const std::vector<float> x = special_floats();
+  const std::vector<float> y = random_floats(x.size(), rng_);
+  for (std::size_t n : {x.size(), std::size_t{1}, std::size_t{7}, std::size_t{8}, std::size_t{9}}) {
+    const auto check = [&](const char* what, auto run, auto reference) {
+      std::vector<float> got(x.begin(), x.begin() + n), want(n);
+      run(got.data());
+      for (std::size_t i = 0; i < n; ++i) want[i] = reference(x[i], y[i]);
+      expect_same(got, want, what);
+    };
+    check("add", [&](float* g) { kernels_->add(g, y.data(), n); }, [](float a, float b) { return a + b; });
+    check("silu", [&](float* g) { kernels_->silu_mul(g, y.data(), n); }, [](float a, float b) { return (a * sigmoid(a)) * b; });
+    check("gelu", [&](float* g) { kernels_->gelu_mul(g, y.data(), n); }, [](float a, float b) { return gelu(a) * b; });
+    check("gate", [&](float* g) { kernels_->sigmoid_mul(g, y.data(), n); }, [](float a, float b) { return a * sigmoid(b); });
+    check("softcap", [&](float* g) { kernels_->softcap(g, 30, n); }, [](float a, float) { return 30 * math::tanh(a / 30); });
+    check("divide", [&](float* g) { kernels_->divide(g, 3, n); }, [](float a, float) { return a / 3; });
+  }
+}
+
+TEST_P(EachKernels, RmsNormFollowsA2) {
+  for (const std::size_t n : {1u, 6u, 8u, 20u, 64u, 576u}) {
+    const std::vector<float> x = random_floats(n, rng_, 10), w = random_floats(n, rng_);
+    std::vector<float> got(n), want(n);
+    kernels_->rms_norm(x.data(), w.data(), 1e-5f, n, got.data());
+    float lanes[8] = {};
+    for (std::size_t i = 0; i < n; ++i) lanes[i % 8] += x[i] * x[i];
+    const float inv = 1 / std::sqrt(fold8(lanes) / static_cast<float>(n) + 1e-5f);
+    for (std::size_t i = 0; i < n; ++i) want[i] = (x[i] * inv) * w[i];
+    expect_same(got, want, "rms_norm");
+  }
+}
+
+TEST_P(EachKernels, RopeRotatesPairs) {
+  std::vector<float> x = random_floats(22, rng_), want = x;
+  const std::vector<float> c = random_floats(9, rng_), s = random_floats(9, rng_);
+  for (int i = 0; i < 9; ++i) {
+    const float x0 = x[2 * i], x1 = x[2 * i + 1];
+    want[2 * i] = x0 * c[i] - x1 * s[i];
+    want[2 * i + 1] = x0 * s[i] + x1 * c[i];
+  }
+  kernels_->rope(x.data(), c.data(), s.data(), 9);
+  expect_same(x, want, "rope");
+}
+
+TEST_P(EachKernels, ToF16RoundsToNearestEven) {
+  std::vector<float> x = special_floats();
+  for (int i = 0; i < 2000; ++i) x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(rng_())));
+  std::vector<std::uint16_t> got(x.size());
+  kernels_->to_f16(x.data(), x.size(), got.data());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (x[i] != x[i])
+      EXPECT_TRUE(std::isnan(f16_to_float(got[i])));
+    else
+      EXPECT_EQ(got[i], float_to_f16(x[i])) << x[i];
+  }
+}
+
+/// A6 for one query and one page, written as the page says it.
+struct PageResult {
+  float m, l;
+  std::vector<float> o;
+};
+PageResult reference_page(const float* q, const std::vector<float>& k, const std::vector<float>& v, int dim, int first, int last, float scale,
+                          float cap) {
+  PageResult r{-kInf, 0, std::vector<float>(dim)};
+  float s[kPage], lanes[8] = {};
+  for (int j = first; j < last; ++j) {
+    float sum = 0;
+    for (int d = 0; d < dim; ++d) sum = sum + q[d] * k[d * kPage + j];
+    s[j] = sum * scale;
+    if (cap != 0) s[j] = cap * math::tanh(s[j] / cap);
+    if (s[j] > r.m) r.m = s[j];
+  }
+  for (int j = first; j < last; ++j) {
+    s[j] = math::exp(s[j] - r.m);
+    lanes[j % 8] = lanes[j % 8] + s[j];
+  }
+  r.l = fold8(lanes);
+  for (int d = 0; d < dim; ++d)
+    for (int j = first; j < last; ++j) r.o[d] = r.o[d] + s[j] * v[j * dim + d];
+  return r;
+}
+
+TEST_P(EachKernels, AttentionPageFollowsA6) {
+  for (const int dim : {2, 6, 20, 32, 64, 72, 128})
+    for (const KvType type : {KvType::f32, KvType::f16})
+      for (const float cap : {0.0f, 5.0f}) {
+        const int nq = 8;
+        std::vector<float> k = random_floats(dim * kPage, rng_), v = random_floats(dim * kPage, rng_);
+        v[3 * dim] = kInf;  // position 3 is invisible to some: it must not leak
+        std::vector<std::uint16_t> k16(k.size()), v16(v.size());
+        kernels_->to_f16(k.data(), k.size(), k16.data());
+        kernels_->to_f16(v.data(), v.size(), v16.data());
+        if (type == KvType::f16)
+          for (std::size_t i = 0; i < k.size(); ++i) k[i] = f16_to_float(k16[i]), v[i] = f16_to_float(v16[i]);
+        const std::vector<float> q = random_floats(nq * dim, rng_, 2);
+        const int first[nq] = {0, 0, 0, 4, 5, 5, 63, 0}, last[nq] = {64, 64, 3, 64, 17, 17, 64, 1};
+        const float* rows[nq];
+        for (int i = 0; i < nq; ++i) rows[i] = q.data() + i * dim;
+        const std::size_t stride = (dim + 7) / 8 * 8;
+        Aligned scratch(attend_scratch(dim, nq) * sizeof(float));
+        std::vector<float> m(nq), l(nq), o(nq * stride);
+        const bool f16 = type == KvType::f16;
+        kernels_->attend_page({rows, first, last, nq, dim, f16 ? static_cast<const void*>(k16.data()) : k.data(),
+                               f16 ? static_cast<const void*>(v16.data()) : v.data(), type, 0.3f, cap, static_cast<float*>(scratch.data()),
+                               m.data(), l.data(), o.data(), stride});
+        ASSERT_TRUE(scratch.intact());
+        for (int i = 0; i < nq; ++i) {
+          const PageResult want = reference_page(rows[i], k, v, dim, first[i], last[i], 0.3f, cap);
+          ASSERT_TRUE(same_bits(m[i], want.m) && same_bits(l[i], want.l)) << dim << " " << i;
+          expect_same({o.begin() + i * stride, o.begin() + i * stride + dim}, want.o, fmt::format("o dim {} query {}", dim, i));
+        }
+      }
+}
+
+TEST_P(EachKernels, PagesMerge) {
+  const std::vector<float> ms = {1.5f, -3, 1.5f, 90, -kInf, 1e5f};
+  for (const float m0 : ms)
+    for (const float m1 : ms) {
+      std::vector<float> O = random_floats(13, rng_), o = random_floats(13, rng_), want(13);
+      float M = m0, L = 2.5f;
+      const float top = M > m1 ? M : m1, a = math::exp(M - top), b = math::exp(m1 - top);
+      const float want_l = L * a + 0.5f * b;
+      for (int i = 0; i < 13; ++i) want[i] = O[i] * a + o[i] * b;
+      kernels_->attend_merge(&M, &L, O.data(), m1, 0.5f, o.data(), 13);
+      ASSERT_TRUE(same_bits(M, top) && same_bits(L, want_l));
+      expect_same(O, want, "O");
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, EachKernels, testing::Values("scalar", "avx2"), [](const auto& isa) { return std::string(isa.param); });
+
+TEST(ChooseKernels, ForcedSetRunsOrFails) {
+  EXPECT_STREQ(choose_kernels("scalar").name, "scalar");
+  try {
+    choose_kernels("mmx");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.status(), ML_E_ISA);
+    EXPECT_NE(std::string(e.what()).find("mmx"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace krafla
