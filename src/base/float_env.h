@@ -1,0 +1,39 @@
+// The floating-point environment that the arithmetic contract needs: round to nearest, denormals kept, exceptions masked.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__SSE__) || defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace krafla {
+
+/// Sets that environment for the calling thread and restores the caller's when it goes out of scope: a host process may
+/// have changed its own (flush-to-zero is common in audio programs).
+class FloatEnvironment {
+ public:
+#if defined(__SSE__) || defined(__x86_64__)
+  FloatEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
+  ~FloatEnvironment() { _mm_setcsr(saved_); }
+#elif defined(__aarch64__)
+  FloatEnvironment() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
+    __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}));
+  }
+  ~FloatEnvironment() { __asm__ volatile("msr fpcr, %0" : : "r"(saved_)); }
+#else
+  FloatEnvironment() = default;  // 32-bit ARM's VFP and WASM start out right, and nothing here changes them
+#endif
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+#if defined(__SSE__) || defined(__x86_64__)
+  unsigned saved_ = 0;
+#else
+  std::uint64_t saved_ = 0;
+#endif
+};
+
+}  // namespace krafla
