@@ -87,7 +87,7 @@ void ThreadPool::wait_for_all(std::size_t items) {
   }
 }
 
-void ThreadPool::run_erased(std::size_t items, Call call, void* task) {
+void ThreadPool::run_erased(std::size_t items, Call call, const void* task) {
   if (workers_.empty() || items <= 1) {
     for (std::size_t item = 0; item < items; ++item) call(task, item, 0);
     return;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace krafla {
@@ -27,12 +28,14 @@ class ThreadPool {
   /// items < 2^24. The first exception of a task is thrown again here, after the others have ended.
   template <class Task>
   void run(std::size_t items, Task&& task) {
-    run_erased(items, [](void* t, std::size_t item, int thread) { (*static_cast<std::remove_reference_t<Task>*>(t))(item, thread); }, &task);
+    using Plain = std::remove_reference_t<Task>;
+    run_erased(
+        items, [](const void* t, std::size_t item, int thread) { (*static_cast<Plain*>(const_cast<void*>(t)))(item, thread); }, &task);
   }
 
  private:
-  using Call = void (*)(void* task, std::size_t item, int thread);
-  void run_erased(std::size_t items, Call call, void* task);
+  using Call = void (*)(const void* task, std::size_t item, int thread);
+  void run_erased(std::size_t items, Call call, const void* task);
   void take_items(int thread);
   void work(int thread);
   void wait_for_all(std::size_t items);
@@ -42,7 +45,7 @@ class ThreadPool {
   alignas(64) std::atomic<std::uint32_t> done_{0};
   alignas(64) std::atomic<std::uint32_t> epoch_{0};  // changes when a loop starts; what idle workers wait on
   std::atomic<Call> call_{nullptr};
-  std::atomic<void*> task_{nullptr};
+  std::atomic<const void*> task_{nullptr};
   std::atomic<bool> stop_{false};
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;  // written by the one that set failed_

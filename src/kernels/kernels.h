@@ -64,6 +64,11 @@ struct Kernels {
   /// The row's weights as floats, times scale unless scale is 0.
   void (*dequantize_row)(const Matrix& w, size_t row, float scale, float* out);
 
+  // Weights to blocks of 32 (src/quant). x is finite; d gets the scales as floats, before any rounding to f16.
+  void (*quantize_q8)(const float* x, size_t blocks, bool f16, uint8_t* q, float* d);
+  void (*quantize_q4_search)(const float* x, const float* w, size_t blocks, uint8_t* q, float* d);  ///< w: weights, null for x * x
+  void (*quantize_q4_round)(const float* x, size_t blocks, uint8_t* q, float* d);
+
   // A4. n is any length; pointers need no alignment; y may be x.
   void (*rms_norm)(const float* x, const float* w, float eps, size_t n, float* y);
   void (*add)(float* x, const float* y, size_t n);                ///< x = x + y

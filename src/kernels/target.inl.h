@@ -4,3 +4,4 @@
 #include "kernels/elementwise.inl.h"
 #include "kernels/attention.inl.h"
 #include "kernels/matmul.inl.h"
+#include "kernels/quantize.inl.h"

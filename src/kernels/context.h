@@ -1,0 +1,31 @@
+// What a forward pass computes with: the kernel table, the threads and their scratch memory. One forward at a time uses a context.
+#pragma once
+
+#include <vector>
+
+#include "base/aligned.h"
+#include "base/thread_pool.h"
+#include "kernels/kernels.h"
+
+namespace krafla {
+
+class Context {
+ public:
+  /// n threads, the caller included (1 to 1024, else ML_E_ARG).
+  Context(const Kernels& table, int n) : kernels(table), threads(n), scratch_(static_cast<std::size_t>(n)) {}
+
+  const Kernels& kernels;
+  ThreadPool threads;
+
+  /// At least `bytes` bytes, 64-byte aligned, of the thread's own; contents are lost at the next call.
+  std::byte* scratch(int thread, std::size_t bytes) {
+    AlignedArray<std::byte>& own = scratch_[static_cast<std::size_t>(thread)];
+    own.grow(bytes);
+    return own.data();
+  }
+
+ private:
+  std::vector<AlignedArray<std::byte>> scratch_;
+};
+
+}  // namespace krafla

@@ -1,0 +1,108 @@
+#include "model/batch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace krafla {
+namespace {
+
+/// From this many rows on, packing tiles is worth it.
+constexpr std::size_t kGemmRows = 5;
+
+void group_runs(const Model& model, std::span<const BatchRow> rows, std::vector<Batch::Run>& runs) {
+  const MlbHeader& header = model.header();
+  runs.clear();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const BatchRow& row = rows[i];
+    if (row.token < 0 || static_cast<std::uint32_t>(row.token) >= header.vocab)
+      fail(ML_E_ARG, "token id {} is not in the model's vocabulary, 0 to {}", row.token, header.vocab - 1);
+    if (runs.empty() || runs.back().sequence != row.sequence) {
+      for (const Batch::Run& run : runs)
+        if (run.sequence == row.sequence) fail(ML_E_ARG, "a batch's rows of one sequence must stand together");
+      runs.push_back({row.sequence, i, 0, row.sequence->length()});
+    }
+    Batch::Run& run = runs.back();
+    ++run.count;
+    if (run.start + run.count > header.max_seq)
+      fail(ML_E_ARG, "position {} is beyond the model's max_seq of {}", run.start + run.count - 1, header.max_seq);
+  }
+}
+
+}  // namespace
+
+void Batch::begin(const Model& model, Context& context, std::span<const BatchRow> batch_rows) {
+  group_runs(model, batch_rows, runs);
+  rows = batch_rows;
+  n = rows.size();
+  for (Run& run : runs) run.sequence->prepare(run.count);
+  wanted.clear();
+  for (std::size_t i = 0; i < n; ++i)
+    if (rows[i].wants_logits) wanted.push_back(i);
+
+  const MlbHeader& header = model.header();
+  const std::size_t q_dim = header.q_dim(), kv_dim = header.kv_dim();
+  x.grow(n * header.dim);
+  h.grow(n * header.dim);
+  q.grow(n * q_dim);
+  k.grow(n * kv_dim);
+  v.grow(n * kv_dim);
+  gate.grow(n * std::max<std::size_t>(q_dim, header.hidden_dim));
+  up.grow(n * header.hidden_dim);
+  mixed.grow(n * q_dim);
+  const std::size_t widest = std::max({std::size_t{header.dim}, q_dim, std::size_t{header.hidden_dim}});
+  quants.grow(n * context.kernels.activation_bytes(widest));
+
+  const std::size_t pairs = model.rope().pairs();
+  cos.grow(2 * n * pairs);
+  sin.grow(2 * n * pairs);
+  for (const Run& run : runs)
+    for_rows(context, run.count, [&](std::size_t i, int) {
+      const std::size_t at = (run.row + i) * pairs;
+      const auto position = static_cast<std::uint32_t>(run.start + i);
+      model.rope().row(position, false, cos.data() + at, sin.data() + at);
+      if (model.rope().has_local()) model.rope().row(position, true, cos.data() + n * pairs + at, sin.data() + n * pairs + at);
+    });
+}
+
+Activations quantize_rows(Batch& batch, Context& context, const float* x, std::size_t cols, std::size_t n) {
+  const Activations out{batch.quants.data(), context.kernels.activation_bytes(cols)};
+  for_rows(context, n, [&](std::size_t row, int) { context.kernels.quantize_activation(x + row * cols, cols, out.data + row * out.stride); });
+  return out;
+}
+
+void multiply_rows(Context& context, int thread, const Product& product, std::size_t r0, std::size_t r1, Activations in, std::size_t n) {
+  const Kernels& kernels = context.kernels;
+  const Matrix w = matrix(*product.w);
+  if (n >= kGemmRows) {
+    kernels.gemm(w, r0, r1, in.data, n, product.y, product.y_stride, context.scratch(thread, kernels.gemm_scratch(w.cols)));
+  } else {
+    for (std::size_t i = 0; i < n; ++i) kernels.gemv(w, r0, r1, in.data + i * in.stride, product.y + i * product.y_stride);
+  }
+  if (product.bias != nullptr)
+    for (std::size_t i = 0; i < n; ++i) kernels.add(product.y + i * product.y_stride + r0, product.bias + r0, r1 - r0);
+}
+
+std::size_t rows_per_item(const MatrixView& w, std::size_t n) {
+  if (n >= kGemmRows) return kTileRows;
+  constexpr std::size_t kItemBytes = 24 << 10;
+  const std::size_t row_bytes = w.q_bytes() / w.rows;
+  return std::max<std::size_t>(1, kItemBytes / row_bytes / kTileRows) * kTileRows;
+}
+
+void multiply(Context& context, std::span<const Product> products, Activations in, std::size_t n) {
+  const auto items_of = [n](const Product& p) {
+    const std::size_t rows = rows_per_item(*p.w, n);
+    return (p.w->rows + rows - 1) / rows;
+  };
+  std::size_t items = 0;
+  for (const Product& product : products) items += items_of(product);
+  context.threads.run(items, [&](std::size_t item, int thread) {
+    const Product* product = products.data();
+    while (item >= items_of(*product)) item -= items_of(*product++);
+    const std::size_t rows = rows_per_item(*product->w, n);
+    multiply_rows(context, thread, *product, item * rows, std::min(product->w->rows, (item + 1) * rows), in, n);
+  });
+}
+
+}  // namespace krafla

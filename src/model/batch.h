@@ -1,0 +1,90 @@
+// What one forward call works on: rows of tokens, grouped in runs of one sequence, and the buffers they pass through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/aligned.h"
+#include "kernels/context.h"
+#include "model/model.h"
+#include "model/state/pages.h"
+
+namespace krafla {
+
+/// One token of one sequence. Rows of a sequence stand together, in order; the first is at position sequence->length().
+struct BatchRow {
+  Sequence* sequence = nullptr;
+  std::int32_t token = 0;
+  bool wants_logits = false;
+};
+
+/// Quantized activation rows.
+struct Activations {
+  std::byte* data = nullptr;
+  std::size_t stride = 0;  // bytes
+};
+
+/// The buffers of a forward pass, kept between calls so that nothing is allocated per token. [n] rows each.
+class Batch {
+ public:
+  struct Run {
+    Sequence* sequence;
+    std::size_t row;    // its first row
+    std::size_t count;  // rows
+    std::size_t start;  // position of the first row
+  };
+
+  /// Checks the rows, groups them, prepares pages, sizes the buffers and computes the rows' sines and cosines.
+  void begin(const Model& model, Context& context, std::span<const BatchRow> rows);
+
+  std::span<const BatchRow> rows;
+  std::vector<Run> runs;
+  std::size_t n = 0;
+
+  AlignedArray<float> x;            // [n][dim]: the residual stream
+  AlignedArray<float> h;            // [n][dim]: normalized, or a block's output
+  AlignedArray<float> q, k, v;      // [n][q_dim], [n][kv_dim], [n][kv_dim]
+  AlignedArray<float> gate;         // [n][max(q_dim, hidden_dim)]
+  AlignedArray<float> up;           // [n][hidden_dim]
+  AlignedArray<float> mixed;        // [n][q_dim]: attention's output
+  AlignedArray<std::byte> quants;   // [n] activation rows
+  AlignedArray<float> cos, sin;     // [2][n][pairs]: from rope_theta, from rope_local_theta
+  std::vector<std::size_t> wanted;  // rows that want logits
+};
+
+/// Quantizes n rows of `cols` floats, `cols` apart, into batch.quants.
+Activations quantize_rows(Batch& batch, Context& context, const float* x, std::size_t cols, std::size_t n);
+
+/// y[row * y_stride + r] = bias[r] + W[r] · row.
+struct Product {
+  const MatrixView* w;
+  const float* bias;  // or null
+  float* y;
+  std::size_t y_stride;
+};
+
+/// Rows [r0, r1) of one product for all n activation rows, on the calling thread.
+void multiply_rows(Context& context, int thread, const Product& product, std::size_t r0, std::size_t r1, Activations in, std::size_t n);
+
+/// Output rows that one work item of a matrix takes: enough bytes to outweigh handing it out, a multiple of the tile.
+std::size_t rows_per_item(const MatrixView& w, std::size_t n);
+
+/// All products in one parallel loop; they share the activations.
+void multiply(Context& context, std::span<const Product> products, Activations in, std::size_t n);
+
+/// task(row, thread) for n rows: in parallel when there are several.
+template <class Task>
+void for_rows(Context& context, std::size_t n, Task&& task) {
+  constexpr std::size_t kRows = 8;
+  if (n < kRows) {
+    for (std::size_t row = 0; row < n; ++row) task(row, 0);
+    return;
+  }
+  context.threads.run((n + kRows - 1) / kRows, [&](std::size_t item, int thread) {
+    for (std::size_t row = item * kRows; row < n && row < (item + 1) * kRows; ++row) task(row, thread);
+  });
+}
+
+}  // namespace krafla

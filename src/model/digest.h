@@ -1,0 +1,42 @@
+// A digest of logits: the same on every machine, thread count and instruction set, so that anyone can check an installation.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/forward.h"
+
+namespace krafla {
+
+/// FNV-1a (64 bit) over the floats' little-endian bytes; every NaN counts as 0x7fc00000.
+class Digest {
+ public:
+  void add(std::span<const float> values);
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325u;
+};
+
+/// Logits at every position of `ids`, `chunk` positions a forward call, handed over row by row (vocab floats each).
+template <class Sink>
+void all_logits(const Model& model, Context& context, KvType kv, std::span<const std::int32_t> ids, std::size_t chunk, Sink&& sink) {
+  PagePool pool(KvLayout(model.mlb(), kv));
+  Sequence sequence(pool);
+  Batch batch;
+  std::vector<float> logits(chunk * model.header().vocab);
+  std::vector<BatchRow> rows;
+  for (std::size_t i = 0; i < ids.size(); i += rows.size()) {
+    rows.clear();
+    for (std::size_t j = i; j < ids.size() && j < i + chunk; ++j) rows.push_back({&sequence, ids[j], true});
+    forward(model, context, batch, rows, logits.data());
+    for (std::size_t j = 0; j < rows.size(); ++j)
+      sink(std::span<const float>(logits.data() + j * model.header().vocab, model.header().vocab));
+  }
+}
+
+/// The digest that `krafla verify` prints: ids (i*7919 + 1) mod vocab for i < min(max_seq, 150), all logits, KV cache in f16.
+std::uint64_t verify_digest(const Model& model, Context& context);
+
+}  // namespace krafla

@@ -1,0 +1,70 @@
+#include "model/forward.h"
+
+#include <cstring>
+
+#include "base/float_env.h"
+#include "model/blocks/attention.h"
+#include "model/blocks/ffn.h"
+
+namespace krafla {
+namespace {
+
+void embed(const Model& model, Context& context, Batch& batch) {
+  const std::size_t dim = model.header().dim;
+  for_rows(context, batch.n, [&](std::size_t row, int) {
+    context.kernels.dequantize_row(matrix(model.mlb().tok_emb), static_cast<std::size_t>(batch.rows[row].token), model.header().embed_scale,
+                                   batch.x.data() + row * dim);
+  });
+}
+
+/// batch.h = RMSNorm(from, weight), row by row.
+void normalize(const Model& model, Context& context, Batch& batch, const float* from, FloatView weight) {
+  const std::size_t dim = model.header().dim;
+  for_rows(context, batch.n, [&](std::size_t row, int) {
+    context.kernels.rms_norm(from + row * dim, weight.data(), model.header().norm_eps, dim, batch.h.data() + row * dim);
+  });
+}
+
+/// x = x + h, h normalized before if the model has post norms.
+void add_residual(const Model& model, Context& context, Batch& batch, FloatView post_norm) {
+  const std::size_t dim = model.header().dim;
+  if (!post_norm.empty()) normalize(model, context, batch, batch.h.data(), post_norm);
+  for_rows(context, batch.n, [&](std::size_t row, int) { context.kernels.add(batch.x.data() + row * dim, batch.h.data() + row * dim, dim); });
+}
+
+void run_layer(const Model& model, std::size_t index, Context& context, Batch& batch) {
+  const MlbLayer& layer = model.mlb().layers[index];
+  normalize(model, context, batch, batch.x.data(), layer.attn_norm);
+  attention(model, index, context, batch);
+  add_residual(model, context, batch, layer.post_attn_norm);
+  normalize(model, context, batch, batch.x.data(), layer.ffn_norm);
+  feed_forward(model, layer, context, batch);
+  add_residual(model, context, batch, layer.post_ffn_norm);
+}
+
+void classify(const Model& model, Context& context, Batch& batch, float* logits) {
+  const MlbHeader& header = model.header();
+  const std::size_t dim = header.dim, vocab = header.vocab, n = batch.wanted.size();
+  if (n == 0) return;
+  for (std::size_t i = 0; i < n; ++i)
+    context.kernels.rms_norm(batch.x.data() + batch.wanted[i] * dim, model.mlb().final_norm.data(), header.norm_eps, dim,
+                             batch.h.data() + i * dim);
+  const Activations in = quantize_rows(batch, context, batch.h.data(), dim, n);
+  const Product product{&model.mlb().wcls, nullptr, logits, vocab};
+  multiply(context, {&product, 1}, in, n);
+  if (header.final_softcap != 0) context.kernels.softcap(logits, header.final_softcap, n * vocab);
+}
+
+}  // namespace
+
+void forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows, float* logits) {
+  if (rows.empty()) return;
+  const FloatEnvironment environment;
+  batch.begin(model, context, rows);
+  embed(model, context, batch);
+  for (std::size_t layer = 0; layer < model.mlb().layers.size(); ++layer) run_layer(model, layer, context, batch);
+  classify(model, context, batch, logits);
+  for (const Batch::Run& run : batch.runs) run.sequence->extend(run.count);
+}
+
+}  // namespace krafla

@@ -1,0 +1,43 @@
+// A model: the mapped file and its parsed views. Immutable, shared by any number of threads and sequences.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "base/thread_pool.h"
+#include "formats/mlb.h"
+#include "kernels/kernels.h"
+#include "model/blocks/rope.h"
+
+namespace krafla {
+
+struct ModelOptions {
+  bool check_quants = true;  ///< scan the Q8_0 quants for -128, on all threads; touches the whole file
+};
+
+class Model {
+ public:
+  /// Maps and checks `path` (ML_E_IO, ML_E_FORMAT, ML_E_SHAPE as docs/formats/mlb.md lists them). The weights are used where
+  /// they lie. ML_E_UNSUPPORTED for linear-attention layers, which the forward pass does not have yet.
+  Model(const std::string& path, ThreadPool& threads, const ModelOptions& options = {});
+
+  const std::string& path() const { return path_; }
+  const MlbHeader& header() const { return mlb_.header; }
+  const Mlb& mlb() const { return mlb_; }
+  const RopeFrequencies& rope() const { return rope_; }
+  std::size_t file_bytes() const { return file_.bytes().size(); }
+
+ private:
+  std::string path_;
+  MappedFile file_;
+  Mlb mlb_;
+  RopeFrequencies rope_;
+};
+
+/// The view as kernels take it.
+inline Matrix matrix(const MatrixView& view) {
+  return {view.q, view.d, view.rows, view.cols, view.type == MatrixType::q4_0, view.d_f16};
+}
+
+}  // namespace krafla

@@ -1,0 +1,102 @@
+// The KV cache: pages of 64 positions, shared by counted handles, and the sequences made of them (docs/arithmetic.md A6).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/aligned.h"
+#include "formats/mlb.h"
+#include "kernels/kernels.h"
+
+namespace krafla {
+
+/// Which layers keep their pages together, and what a page holds. Layers behind the sliding window have page lists of their
+/// own, so that their pages can be freed when the window has passed.
+class KvLayout {
+ public:
+  enum Group { full = 0, windowed = 1, groups = 2 };
+
+  KvLayout(const Mlb& mlb, KvType type);
+
+  KvType type() const { return type_; }
+  std::size_t element_bytes() const { return type_ == KvType::f16 ? 2 : 4; }
+  std::size_t head_dim() const { return head_dim_; }
+  Group group(std::size_t layer) const { return places_[layer].group; }
+  std::size_t page_bytes(Group group) const { return layers_[group] * layer_bytes(); }
+  /// The last `window()` positions are visible to windowed layers.
+  std::uint32_t window() const { return window_; }
+  /// Byte offsets in the layer's page: K [kv_head][head_dim][64], then V [kv_head][64][head_dim].
+  std::size_t k_offset(std::size_t layer, std::size_t kv_head) const { return places_[layer].index * layer_bytes() + kv_head * head_bytes(); }
+  std::size_t v_offset(std::size_t layer, std::size_t kv_head) const { return k_offset(layer, kv_heads_ + kv_head); }
+
+ private:
+  struct Place {
+    Group group;
+    std::size_t index;  // among the group's layers
+  };
+  std::size_t head_bytes() const { return head_dim_ * kPage * element_bytes(); }
+  std::size_t layer_bytes() const { return 2 * kv_heads_ * head_bytes(); }
+
+  KvType type_;
+  std::size_t head_dim_;
+  std::size_t kv_heads_;
+  std::uint32_t window_;
+  std::size_t layers_[groups] = {0, 0};
+  std::vector<Place> places_;
+};
+
+/// Owns all pages of one model and KV type. Pages that nobody holds are kept for reuse. Thread-safe.
+class PagePool {
+ public:
+  explicit PagePool(const KvLayout& layout) : layout_(layout) {}
+
+  const KvLayout& layout() const { return layout_; }
+  /// Bytes of all pages made so far, in use or free.
+  std::size_t bytes() const { return bytes_; }
+
+  using Page = std::shared_ptr<std::byte>;
+  /// A page of zeros. Throws std::bad_alloc.
+  Page take(KvLayout::Group group);
+
+ private:
+  void give_back(KvLayout::Group group, AlignedArray<std::byte> memory);
+
+  KvLayout layout_;
+  std::mutex mutex_;
+  std::vector<AlignedArray<std::byte>> free_[KvLayout::groups];
+  std::size_t made_[KvLayout::groups] = {0, 0};
+  std::atomic<std::size_t> bytes_{0};
+};
+
+/// The state of one text: its pages and its length. Copies share pages until one of them writes. The pool must outlive it.
+class Sequence {
+ public:
+  explicit Sequence(PagePool& pool) : pool_(&pool) {}
+
+  const PagePool& pool() const { return *pool_; }
+  /// Positions whose keys and values are held.
+  std::size_t length() const { return length_; }
+
+  /// Makes pages that are this sequence's own for positions [length, length + n), and frees those behind the window.
+  void prepare(std::size_t n);
+  /// n more positions are written.
+  void extend(std::size_t n) { length_ += n; }
+  /// Forgets the positions from `length` on. ML_E_ARG if a windowed layer's pages before it are gone.
+  void rewind(std::size_t length);
+
+  /// The page's memory; page = position / 64. Null only where every window has passed.
+  std::byte* page(KvLayout::Group group, std::size_t page) const { return pages_[group][page].get(); }
+
+ private:
+  void prepare_group(KvLayout::Group group, std::size_t n);
+
+  PagePool* pool_;
+  std::size_t length_ = 0;
+  std::vector<PagePool::Page> pages_[KvLayout::groups];
+};
+
+}  // namespace krafla
