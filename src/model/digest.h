@@ -1,6 +1,7 @@
 // A digest of logits: the same on every machine, thread count and instruction set, so that anyone can check an installation.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,20 +20,26 @@ class Digest {
   std::uint64_t value_ = 0xcbf29ce484222325u;
 };
 
-/// Logits at every position of `ids`, `chunk` positions a forward call, handed over row by row (vocab floats each).
+/// Logits at every position of `ids`, `chunk` positions a forward call, handed over row by row (vocab floats each); only a few
+/// rows are held at a time.
 template <class Sink>
 void all_logits(const Model& model, Context& context, KvType kv, std::span<const std::int32_t> ids, std::size_t chunk, Sink&& sink) {
+  constexpr std::size_t kRows = 16;
+  const std::size_t vocab = model.header().vocab;
   PagePool pool(KvLayout(model.mlb(), kv));
   Sequence sequence(pool);
   Batch batch;
-  std::vector<float> logits(chunk * model.header().vocab);
+  std::vector<float> logits(std::min({kRows, chunk, ids.size()}) * vocab);
   std::vector<BatchRow> rows;
   for (std::size_t i = 0; i < ids.size(); i += rows.size()) {
     rows.clear();
     for (std::size_t j = i; j < ids.size() && j < i + chunk; ++j) rows.push_back({&sequence, ids[j], true});
-    forward(model, context, batch, rows, logits.data());
-    for (std::size_t j = 0; j < rows.size(); ++j)
-      sink(std::span<const float>(logits.data() + j * model.header().vocab, model.header().vocab));
+    forward(model, context, batch, rows);
+    for (std::size_t first = 0; first < rows.size(); first += kRows) {
+      const std::size_t count = std::min(kRows, rows.size() - first);
+      classify(model, context, batch, first, count, logits.data());
+      for (std::size_t j = 0; j < count; ++j) sink(std::span<const float>(logits.data() + j * vocab, vocab));
+    }
   }
 }
 

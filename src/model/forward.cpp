@@ -42,29 +42,29 @@ void run_layer(const Model& model, std::size_t index, Context& context, Batch& b
   add_residual(model, context, batch, layer.post_ffn_norm);
 }
 
-void classify(const Model& model, Context& context, Batch& batch, float* logits) {
-  const MlbHeader& header = model.header();
-  const std::size_t dim = header.dim, vocab = header.vocab, n = batch.wanted.size();
-  if (n == 0) return;
-  for (std::size_t i = 0; i < n; ++i)
-    context.kernels.rms_norm(batch.x.data() + batch.wanted[i] * dim, model.mlb().final_norm.data(), header.norm_eps, dim,
-                             batch.h.data() + i * dim);
-  const Activations in = quantize_rows(batch, context, batch.h.data(), dim, n);
-  const Product product{&model.mlb().wcls, nullptr, logits, vocab};
-  multiply(context, {&product, 1}, in, n);
-  if (header.final_softcap != 0) context.kernels.softcap(logits, header.final_softcap, n * vocab);
-}
-
 }  // namespace
 
-void forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows, float* logits) {
+void forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows) {
   if (rows.empty()) return;
   const FloatEnvironment environment;
   batch.begin(model, context, rows);
   embed(model, context, batch);
   for (std::size_t layer = 0; layer < model.mlb().layers.size(); ++layer) run_layer(model, layer, context, batch);
-  classify(model, context, batch, logits);
   for (const Batch::Run& run : batch.runs) run.sequence->extend(run.count);
+}
+
+void classify(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count, float* logits) {
+  const FloatEnvironment environment;
+  const MlbHeader& header = model.header();
+  const std::size_t dim = header.dim, vocab = header.vocab;
+  for_rows(context, count, [&](std::size_t i, int) {
+    context.kernels.rms_norm(batch.x.data() + batch.wanted[first + i] * dim, model.mlb().final_norm.data(), header.norm_eps, dim,
+                             batch.h.data() + i * dim);
+  });
+  const Activations in = quantize_rows(batch, context, batch.h.data(), dim, count);
+  const Product product{&model.mlb().wcls, nullptr, logits, vocab};
+  multiply(context, {&product, 1}, in, count);
+  if (header.final_softcap != 0) context.kernels.softcap(logits, header.final_softcap, count * vocab);
 }
 
 }  // namespace krafla

@@ -7,10 +7,13 @@
 
 namespace krafla {
 
-/// Runs the rows through the model and appends them to their sequences. `logits` receives [rows that want them][vocab] in
-/// row order. `batch` holds the buffers and is reused from call to call.
+/// Runs the rows through all layers and appends them to their sequences. `batch` holds the buffers and is reused from call to call.
 /// ML_E_ARG for a token outside the vocabulary, rows of one sequence that do not stand together, or a position beyond max_seq;
-/// then no sequence has changed its length. A NaN among the logits is not an error here.
-void forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows, float* logits);
+/// then no sequence has changed its length.
+void forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows);
+
+/// The logits of the last forward's rows that want them, from the first-th on, `count` of them: [count][vocab] in row order.
+/// A NaN among them is not an error here.
+void classify(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count, float* logits);
 
 }  // namespace krafla

@@ -1,0 +1,31 @@
+#include "cli/compute.h"
+
+#include <map>
+
+#include "base/cpu.h"
+#include "engine/model_files.h"
+
+namespace krafla::cli {
+
+void add_compute_options(CLI::App& command, ComputeOptions& options) {
+  command.add_option("model", options.model, "NAME, NAME.mlb or any file of the model")->required();
+  command.add_option("-t,--threads", options.threads, "Threads; the default is one for each physical core this process may use")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--isa", options.isa, "Force an instruction set (scalar, avx2); exit code 3 if it is not there. Also KRAFLA_ISA");
+  command.add_flag("--skip-check", options.skip_check, "Do not scan the weights for -128 (for files already checked)");
+}
+
+std::unique_ptr<Context> make_context(const ComputeOptions& options) {
+  return std::make_unique<Context>(choose_kernels(options.isa.c_str()), options.threads != 0 ? options.threads : usable_cores());
+}
+
+Model open_model(const ComputeOptions& options, Context& context) {
+  return Model(find_model_files(options.model).mlb, context.threads, {.check_quants = !options.skip_check});
+}
+
+void add_kv_option(CLI::App& command, KvType& kv) {
+  static const std::map<std::string, KvType> kTypes{{"f16", KvType::f16}, {"f32", KvType::f32}};
+  command.add_option("--kv", kv, "Type of the KV cache: f16 (default) or f32")->transform(CLI::CheckedTransformer(kTypes))->type_name("TYPE");
+}
+
+}  // namespace krafla::cli

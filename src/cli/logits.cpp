@@ -1,0 +1,68 @@
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "cli/commands.h"
+#include "cli/compute.h"
+#include "model/digest.h"
+
+namespace krafla::cli {
+namespace {
+
+struct LogitsOptions {
+  ComputeOptions compute;
+  std::string ids, out;
+  std::size_t chunk = 256;
+  KvType kv = KvType::f16;
+};
+
+std::vector<std::int32_t> read_ids(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) fail(ML_E_IO, "{}: cannot be opened", path);
+  try {
+    return nlohmann::json::parse(in).get<std::vector<std::int32_t>>();
+  } catch (const nlohmann::json::exception& e) {
+    fail(ML_E_FORMAT, "{}: must hold a JSON list of token ids: {}", path, e.what());
+  }
+}
+
+/// NumPy's .npy header (version 1.0) for float32 [rows, cols].
+std::string npy_header(std::size_t rows, std::size_t cols) {
+  std::string dict = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
+  dict.append(63 - (10 + dict.size()) % 64, ' ');  // the data starts at a multiple of 64
+  dict.push_back('\n');
+  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(dict.size() & 0xff) + static_cast<char>(dict.size() >> 8) + dict;
+}
+
+void run(const LogitsOptions& options) {
+  const std::vector<std::int32_t> ids = read_ids(options.ids);
+  const auto context = make_context(options.compute);
+  const Model model = open_model(options.compute, *context);
+  OutputFile out(options.out);
+  const std::string header = npy_header(ids.size(), model.header().vocab);
+  out.write(header.data(), header.size());
+  all_logits(model, *context, options.kv, ids, options.chunk,
+             [&](std::span<const float> row) { out.write(row.data(), row.size_bytes()); });
+  out.commit();
+}
+
+}  // namespace
+
+void add_logits(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("logits", "Write the logits at every position of a list of token ids");
+  auto options = std::make_shared<LogitsOptions>();
+  add_compute_options(*command, options->compute);
+  command->add_option("--ids", options->ids, "A file with a JSON list of token ids")->required();
+  command->add_option("--out", options->out, "The .npy file to write: float32 [ids, vocab]")->required();
+  command->add_option("--chunk", options->chunk, "Positions a forward call; does not change a bit of the result")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
+      ->capture_default_str();
+  add_kv_option(*command, options->kv);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace krafla::cli

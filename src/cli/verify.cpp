@@ -1,0 +1,21 @@
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/compute.h"
+#include "model/digest.h"
+
+namespace krafla::cli {
+
+void add_verify(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("verify", "Print the digest of a model's logits: the same on every machine");
+  auto options = std::make_shared<ComputeOptions>();
+  add_compute_options(*command, *options);
+  command->callback([options] {
+    const auto context = make_context(*options);
+    const Model model = open_model(*options, *context);
+    std::printf("%016llx\n", static_cast<unsigned long long>(verify_digest(model, *context)));
+  });
+}
+
+}  // namespace krafla::cli
