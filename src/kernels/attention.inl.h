@@ -5,18 +5,17 @@
 template <int Q, int V>
 inline void product_block(const float* const* a, const float* b, size_t b_stride, int k0, int k1, float* c, size_t c_stride) {
   F acc[Q][V];
-  for (int i = 0; i < Q; ++i)
-    for (int v = 0; v < V; ++v) acc[i][v] = set1(0.0f);
+  unroll<Q>([&](auto i) { unroll<V>([&](auto v) { acc[i][v] = set1(0.0f); }); });
   for (int k = k0; k < k1; ++k) {
+    const float* row = b + static_cast<size_t>(k) * b_stride;
     F bv[V];
-    for (int v = 0; v < V; ++v) bv[v] = load(b + k * b_stride + v * kLanes);
-    for (int i = 0; i < Q; ++i) {
+    unroll<V>([&](auto v) { bv[v] = load(row + v * kLanes); });
+    unroll<Q>([&](auto i) {
       const F av = set1(a[i][k]);
-      for (int v = 0; v < V; ++v) acc[i][v] = acc[i][v] + av * bv[v];
-    }
+      unroll<V>([&](auto v) { acc[i][v] = acc[i][v] + av * bv[v]; });
+    });
   }
-  for (int i = 0; i < Q; ++i)
-    for (int v = 0; v < V; ++v) store(c + i * c_stride + v * kLanes, acc[i][v]);
+  unroll<Q>([&](auto i) { unroll<V>([&](auto v) { store(c + i * c_stride + v * kLanes, acc[i][v]); }); });
 }
 
 /// Q rows over `lanes` (a multiple of 8) columns.

@@ -80,9 +80,10 @@ inline F load_scales(const void* d, size_t i) {
     return load(static_cast<const float*>(d) + i);
 }
 
-/// n < 8 scales, the other lanes 0.
-template <bool f16>
-inline F load_scales_tail(const void* d, size_t i, int n) {
+/// The n < 8 scales from index i of `count` on, the other lanes 0. Reads a whole vector where the array is long enough.
+template <bool f16, int n>
+inline F load_scales_tail(const void* d, size_t i, size_t count) {
+  if (i + kLanes <= count) return select(lanes_between(0, 0, n), load_scales<f16>(d, i), set1(0.0f));
   float lanes[kLanes] = {};
   for (int k = 0; k < n; ++k) {
     if constexpr (f16)
@@ -93,33 +94,47 @@ inline F load_scales_tail(const void* d, size_t i, int n) {
   return load(lanes);
 }
 
-template <bool q4, bool f16>
+/// tail = blocks mod 8.
+template <bool q4, bool f16, int tail>
 void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Activation& x, float* y) {
   constexpr size_t block_bytes = q4 ? 16 : 32;
   const size_t blocks = w.cols / 32;
-  const size_t whole = blocks / 8 * 8;
-  const int tail = static_cast<int>(blocks - whole);
+  const size_t whole = blocks - tail;
   for (size_t r = row0; r < row1; ++r) {
     const uint8_t* row = w.q + r * blocks * block_bytes;
     F acc = set1(0.0f);
     for (size_t b = 0; b < whole; b += 8) {
-      const F term = to_float(isums<q4>(row + b * block_bytes, x, b, 8)) * (load_scales<f16>(w.d, r * blocks + b) * load(x.d + b));
-      acc = acc + term;
+      const F scales = load_scales<f16>(w.d, r * blocks + b) * load(x.d + b);
+      acc = acc + to_float(isums<q4, 8>(row + b * block_bytes, x, b)) * scales;
     }
-    if (tail > 0) {
-      const F scales = load_scales_tail<f16>(w.d, r * blocks + whole, tail) * load(x.d + whole);
-      acc = acc + to_float(isums<q4>(row + whole * block_bytes, x, whole, tail)) * scales;  // +0 in the other lanes
+    if constexpr (tail > 0) {
+      const F scales = load_scales_tail<f16, tail>(w.d, r * blocks + whole, w.rows * blocks) * load(x.d + whole);
+      acc = acc + to_float(isums<q4, tail>(row + whole * block_bytes, x, whole)) * scales;  // +0 in the other lanes
     }
     y[r] = fold8(acc);
+  }
+}
+
+template <bool q4, bool f16>
+void gemv_any_tail(const Matrix& w, size_t row0, size_t row1, const Activation& x, float* y) {
+  switch (w.cols / 32 % 8) {
+    case 0: return gemv_rows<q4, f16, 0>(w, row0, row1, x, y);
+    case 1: return gemv_rows<q4, f16, 1>(w, row0, row1, x, y);
+    case 2: return gemv_rows<q4, f16, 2>(w, row0, row1, x, y);
+    case 3: return gemv_rows<q4, f16, 3>(w, row0, row1, x, y);
+    case 4: return gemv_rows<q4, f16, 4>(w, row0, row1, x, y);
+    case 5: return gemv_rows<q4, f16, 5>(w, row0, row1, x, y);
+    case 6: return gemv_rows<q4, f16, 6>(w, row0, row1, x, y);
+    default: return gemv_rows<q4, f16, 7>(w, row0, row1, x, y);
   }
 }
 
 void gemv(const Matrix& w, size_t row0, size_t row1, const void* x, float* y) {
   const Activation a = activation(x, w.cols);
   if (w.q4)
-    w.d_f16 ? gemv_rows<true, true>(w, row0, row1, a, y) : gemv_rows<true, false>(w, row0, row1, a, y);
+    w.d_f16 ? gemv_any_tail<true, true>(w, row0, row1, a, y) : gemv_any_tail<true, false>(w, row0, row1, a, y);
   else
-    w.d_f16 ? gemv_rows<false, true>(w, row0, row1, a, y) : gemv_rows<false, false>(w, row0, row1, a, y);
+    w.d_f16 ? gemv_any_tail<false, true>(w, row0, row1, a, y) : gemv_any_tail<false, false>(w, row0, row1, a, y);
 }
 
 size_t gemm_scratch(size_t cols) { return cols / 32 * (tile_block_bytes<false> + kTileRows * sizeof(float)); }
@@ -153,13 +168,13 @@ void multiply_tile(const uint8_t* tile, const float* scales, const Activation* x
     tile_isums<q4, T>(tile + b * tile_block_bytes<q4>, x, b, sums);
     const F d0 = load(scales + b * kTileRows);
     const F d1 = load(scales + b * kTileRows + 8);
-    for (int t = 0; t < T; ++t) {
+    unroll<T>([&](auto t) {
       const F dx = set1(x[t].d[b]);
       F* a0 = &acc[t][0][b % 8];
       F* a1 = &acc[t][1][b % 8];
       *a0 = *a0 + to_float(sums[t][0]) * (d0 * dx);
       *a1 = *a1 + to_float(sums[t][1]) * (d1 * dx);
-    }
+    });
   }
   for (int t = 0; t < T; ++t)
     for (int h = 0; h < 2; ++h) {

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <utility>  // integer_sequence: a type, no code
+
 #include "base/float16.h"
 #include "kernels/kernels.h"
 
@@ -27,6 +29,23 @@ struct Activation {
   const uint8_t* extra;  // the instruction set's own copies
   size_t padded;         // elements, a multiple of 256
 };
+
+template <int i>
+struct Index {
+  constexpr operator int() const { return i; }
+};
+
+template <class Body, int... i>
+inline __attribute__((always_inline)) void unroll_over(std::integer_sequence<int, i...>, Body body) {
+  (body(Index<i>{}), ...);
+}
+
+/// body(0), body(1) ... body(n - 1) with constant indices from the start: arrays indexed by them become registers, which g++ 12
+/// does not manage for loops that it unrolls itself.
+template <int n, class Body>
+inline __attribute__((always_inline)) void unroll(Body body) {
+  unroll_over(std::make_integer_sequence<int, n>{}, body);
+}
 
 }  // namespace
 }  // namespace krafla

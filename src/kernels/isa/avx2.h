@@ -72,13 +72,16 @@ inline __m256i dot_q8(const uint8_t* w, const int8_t* x) {
   return _mm256_madd_epi16(products, _mm256_set1_epi16(1));
 }
 
-/// The sums of eight vectors, lane i = sum of v[i]'s lanes.
+/// The sums of the first n of eight vectors, lane i = sum of v[i]'s lanes; the other lanes 0.
+template <int n>
 inline I transpose_add(const __m256i (&v)[8]) {
-  const __m256i v01 = _mm256_hadd_epi32(v[0], v[1]);
-  const __m256i v23 = _mm256_hadd_epi32(v[2], v[3]);
-  const __m256i v45 = _mm256_hadd_epi32(v[4], v[5]);
-  const __m256i v67 = _mm256_hadd_epi32(v[6], v[7]);
+  const __m256i zero = _mm256_setzero_si256();
+  const __m256i v01 = _mm256_hadd_epi32(v[0], n > 1 ? v[1] : zero);
+  const __m256i v23 = n > 2 ? _mm256_hadd_epi32(v[2], n > 3 ? v[3] : zero) : zero;
   const __m256i low = _mm256_hadd_epi32(v01, v23);
+  if constexpr (n <= 4) return {_mm256_zextsi128_si256(_mm_add_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)))};
+  const __m256i v45 = _mm256_hadd_epi32(v[4], n > 5 ? v[5] : zero);
+  const __m256i v67 = n > 6 ? _mm256_hadd_epi32(v[6], n > 7 ? v[7] : zero) : zero;
   const __m256i high = _mm256_hadd_epi32(v45, v67);
   return {_mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31))};
 }
@@ -99,25 +102,20 @@ inline I finish_q4(__m256i v01, __m256i v23, __m256i v45, __m256i v67, const int
   return {_mm256_sub_epi32(sums, load_i(sum8))};
 }
 
-template <bool q4>
-inline I isums(const uint8_t* w, const Activation& x, size_t block, int n) {
+template <bool q4, int n>
+inline I isums(const uint8_t* w, const Activation& x, size_t block) {
   if constexpr (q4) {
-    __m256i v[4];
-    for (int pair = 0; pair < 4; ++pair) {
-      if (2 * pair + 1 < n) {
-        v[pair] = dot_q4_pair(load_i(w + pair * 32), paired(x) + (block + 2 * pair) * 32);
-      } else if (2 * pair < n) {  // half a pair: the row ends here
-        const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w + pair * 32));
-        v[pair] = dot_q4_pair(_mm256_zextsi128_si256(half), paired(x) + (block + 2 * pair) * 32);
-      } else {
-        v[pair] = _mm256_setzero_si256();
-      }
+    __m256i v[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (int pair = 0; pair < n / 2; ++pair) v[pair] = dot_q4_pair(load_i(w + pair * 32), paired(x) + (block + 2 * pair) * 32);
+    if constexpr (n % 2 == 1) {  // half a pair: the row ends here
+      const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w + n / 2 * 32));
+      v[n / 2] = dot_q4_pair(_mm256_zextsi128_si256(half), paired(x) + (block + n - 1) * 32);
     }
     return finish_q4(v[0], v[1], v[2], v[3], x.sum8 + block);
   } else {
     __m256i v[8];
-    for (int b = 0; b < 8; ++b) v[b] = b < n ? dot_q8(w + b * 32, x.q + (block + b) * 32) : _mm256_setzero_si256();
-    return transpose_add(v);
+    for (int b = 0; b < n; ++b) v[b] = dot_q8(w + b * 32, x.q + (block + b) * 32);
+    return transpose_add<n>(v);
   }
 }
 
@@ -176,38 +174,38 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline void tile_isums(const uint8_t* tile, const Activation* x, size_t block, I (&sums)[T][2]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Activation* x, size_t block, I (&sums)[T][2]) {
   __m256i acc[T][2];
-  for (int t = 0; t < T; ++t) acc[t][0] = acc[t][1] = _mm256_setzero_si256();
+  unroll<T>([&](auto t) { acc[t][0] = acc[t][1] = _mm256_setzero_si256(); });
+  const auto row = [](const uint8_t* p) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(p)); };
   if constexpr (q4) {
-#pragma GCC unroll 8
+#pragma GCC unroll 2
     for (int g = 0; g < 8; ++g) {
-      const __m256i w0 = _mm256_load_si256(reinterpret_cast<const __m256i*>(tile + g * 64));
-      const __m256i w1 = _mm256_load_si256(reinterpret_cast<const __m256i*>(tile + g * 64 + 32));
-#pragma GCC unroll 4
-      for (int t = 0; t < T; ++t) {
+      const __m256i w0 = row(tile + g * 64), w1 = row(tile + g * 64 + 32);
+      unroll<T>([&](auto t) {
         const __m256i xv = broadcast4(x[t].q + block * 32 + g * 4);
         acc[t][0] = _mm256_add_epi16(acc[t][0], _mm256_maddubs_epi16(w0, xv));
         acc[t][1] = _mm256_add_epi16(acc[t][1], _mm256_maddubs_epi16(w1, xv));  // at most 8*2*15*127 = 30480
-      }
+      });
     }
-    for (int t = 0; t < T; ++t) {
+    unroll<T>([&](auto t) {
       const __m256i sum8 = _mm256_set1_epi32(x[t].sum8[block]);
-      for (int h = 0; h < 2; ++h) sums[t][h].v = _mm256_sub_epi32(_mm256_madd_epi16(acc[t][h], _mm256_set1_epi16(1)), sum8);
-    }
+      sums[t][0].v = _mm256_sub_epi32(_mm256_madd_epi16(acc[t][0], _mm256_set1_epi16(1)), sum8);
+      sums[t][1].v = _mm256_sub_epi32(_mm256_madd_epi16(acc[t][1], _mm256_set1_epi16(1)), sum8);
+    });
   } else {
-#pragma GCC unroll 16
+#pragma GCC unroll 2
     for (int p = 0; p < 16; ++p) {
-      const __m256i w0 = _mm256_load_si256(reinterpret_cast<const __m256i*>(tile + p * 64));
-      const __m256i w1 = _mm256_load_si256(reinterpret_cast<const __m256i*>(tile + p * 64 + 32));
-#pragma GCC unroll 4
-      for (int t = 0; t < T; ++t) {
+      const __m256i w0 = row(tile + p * 64), w1 = row(tile + p * 64 + 32);
+      unroll<T>([&](auto t) {
         const __m256i xv = broadcast4(wide(x[t]) + block * 32 + p * 2);
         acc[t][0] = _mm256_add_epi32(acc[t][0], _mm256_madd_epi16(w0, xv));
         acc[t][1] = _mm256_add_epi32(acc[t][1], _mm256_madd_epi16(w1, xv));
-      }
+      });
     }
-    for (int t = 0; t < T; ++t)
-      for (int h = 0; h < 2; ++h) sums[t][h].v = acc[t][h];
+    unroll<T>([&](auto t) {
+      sums[t][0].v = acc[t][0];
+      sums[t][1].v = acc[t][1];
+    });
   }
 }

@@ -143,8 +143,8 @@ inline int32_t dot_q4(const uint8_t* w, const int8_t* x) {
 }
 
 /// The isums of n <= 8 blocks from `block` on, lane = block; the other lanes are 0. w points at the first of these blocks.
-template <bool q4>
-inline I isums(const uint8_t* w, const Activation& x, size_t block, int n) {
+template <bool q4, int n>
+inline I isums(const uint8_t* w, const Activation& x, size_t block) {
   I r = {};
   for (int b = 0; b < n; ++b) {
     const int8_t* xb = x.q + (block + b) * 32;
