@@ -10,6 +10,9 @@ namespace {
 /// From this many rows on, packing tiles is worth it.
 constexpr std::size_t kGemmRows = 5;
 
+/// Tokens of an attention tile: their heads' scores stay in the first cache levels.
+constexpr std::size_t kTileTokens = 16;
+
 void group_runs(const Model& model, std::span<const BatchRow> rows, std::vector<Batch::Run>& runs) {
   const MlbHeader& header = model.header();
   runs.clear();
@@ -36,6 +39,10 @@ void Batch::begin(const Model& model, Context& context, std::span<const BatchRow
   rows = batch_rows;
   n = rows.size();
   for (Run& run : runs) run.sequence->prepare(run.count);
+  tiles.clear();
+  for (std::size_t run = 0; run < runs.size(); ++run)
+    for (std::size_t token = 0; token < runs[run].count; token += kTileTokens)
+      tiles.push_back({run, token, std::min(kTileTokens, runs[run].count - token)});
   wanted.clear();
   for (std::size_t i = 0; i < n; ++i)
     if (rows[i].wants_logits) wanted.push_back(i);

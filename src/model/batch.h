@@ -35,12 +35,19 @@ class Batch {
     std::size_t count;  // rows
     std::size_t start;  // position of the first row
   };
+  /// Tokens of a run whose queries share one pass over the pages.
+  struct Tile {
+    std::size_t run;
+    std::size_t token;  // the first, counted in the run
+    std::size_t tokens;
+  };
 
   /// Checks the rows, groups them, prepares pages, sizes the buffers and computes the rows' sines and cosines.
   void begin(const Model& model, Context& context, std::span<const BatchRow> rows);
 
   std::span<const BatchRow> rows;
   std::vector<Run> runs;
+  std::vector<Tile> tiles;
   std::size_t n = 0;
 
   AlignedArray<float> x;            // [n][dim]: the residual stream
@@ -51,6 +58,7 @@ class Batch {
   AlignedArray<float> mixed;        // [n][q_dim]: attention's output
   AlignedArray<std::byte> quants;   // [n] activation rows
   AlignedArray<float> cos, sin;     // [2][n][pairs]: from rope_theta, from rope_local_theta
+  AlignedArray<float> partials;     // attention's pages, where single tokens are split by page
   std::vector<std::size_t> wanted;  // rows that want logits
 };
 

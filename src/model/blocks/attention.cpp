@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 namespace krafla {
 namespace {
-
-/// Query tokens that share one pass over the pages: their heads' scores stay in the first cache levels.
-constexpr std::size_t kTileTokens = 16;
 
 /// What one attention layer needs to know of the model.
 struct Shape {
@@ -99,91 +95,157 @@ void store_keys_and_values(const Shape& shape, const KvLayout& layout, Context& 
   }
 }
 
-/// Up to kTileTokens tokens of a run and one kv head: their queries, and which keys of a page each sees.
-class Tile {
+/// Hands out pieces of a thread's scratch memory, each on a 64-byte boundary.
+class Carver {
  public:
-  Tile(const Shape& shape, const Batch& batch, const Batch::Run& run, std::size_t token, std::size_t tokens, std::size_t kv_head)
-      : shape_(shape), run_(run), start_(run.start + token), tokens_(tokens), kv_head_(kv_head) {
-    for (std::size_t i = 0; i < queries(); ++i)
-      q_.push_back(batch.q.data() + (run.row + token + i / shape.group) * shape.heads * shape.head_dim +
-                   (kv_head * shape.group + i % shape.group) * shape.head_dim);
-  }
-
-  std::size_t queries() const { return tokens_ * shape_.group; }
-  std::size_t first_page() const { return shape_.first_visible(start_) / kPage; }
-  std::size_t last_page() const { return (start_ + tokens_ - 1) / kPage; }
-
-  /// Runs the kernel on one page for the queries that see any of it: [*from, *from + count) of queries(). Results as AttendPage says.
-  std::size_t attend(Context& context, const KvLayout& layout, std::size_t page, float* scratch, float* m, float* l, float* o,
-                     std::size_t* from) {
-    first_.clear();
-    last_.clear();
-    std::size_t begin = 0;
-    for (std::size_t t = 0; t < tokens_; ++t) {
-      const std::size_t position = start_ + t, base = page * kPage;
-      const std::size_t low = std::max(shape_.first_visible(position), base), high = std::min(position + 1, base + kPage);
-      if (low >= high) {  // early tokens lie before the page, late ones have its end behind their window
-        if (first_.empty()) begin = t + 1;
-        continue;
-      }
-      for (std::size_t g = 0; g < shape_.group; ++g) {
-        first_.push_back(static_cast<int>(low - base));
-        last_.push_back(static_cast<int>(high - base));
-      }
-    }
-    *from = begin * shape_.group;
-    if (first_.empty()) return 0;
-    const std::byte* memory = run_.sequence->page(shape_.pages, page);
-    context.kernels.attend_page({q_.data() + *from, first_.data(), last_.data(), static_cast<int>(first_.size()),
-                                 static_cast<int>(shape_.head_dim), memory + layout.k_offset(shape_.layer, kv_head_),
-                                 memory + layout.v_offset(shape_.layer, kv_head_), layout.type(), shape_.scale, shape_.softcap, scratch, m, l, o,
-                                 shape_.padded});
-    return first_.size();
+  explicit Carver(std::byte* memory) : memory_(memory) {}
+  template <class T>
+  T* take(std::size_t n) {
+    T* piece = reinterpret_cast<T*>(memory_ + used_);
+    used_ += (n * sizeof(T) + 63) / 64 * 64;
+    return piece;
   }
 
  private:
-  const Shape& shape_;
-  const Batch::Run& run_;
-  std::size_t start_;
-  std::size_t tokens_;
-  std::size_t kv_head_;
-  std::vector<const float*> q_;
-  std::vector<int> first_, last_;
+  std::byte* memory_;
+  std::size_t used_ = 0;
 };
 
-/// All pages of a tile, merged in ascending order; writes batch.mixed.
-void attend_tile(const Shape& shape, const KvLayout& layout, Context& context, int thread, Batch& batch, const Batch::Run& run,
-                 std::size_t token, std::size_t tokens, std::size_t kv_head) {
-  Tile tile(shape, batch, run, token, tokens, kv_head);
-  const std::size_t nq = tile.queries(), wide = nq * shape.padded;
-  const std::size_t floats = attend_scratch(shape.head_dim, nq) + 2 * wide + 4 * nq;
-  float* kernel_scratch = reinterpret_cast<float*>(context.scratch(thread, floats * sizeof(float)));
-  float* o = kernel_scratch + attend_scratch(shape.head_dim, nq);
-  float* sum = o + wide;
-  float *m = sum + wide, *l = m + nq, *top = l + nq, *denominator = top + nq;
-  std::vector<bool> started(nq, false);
-  for (std::size_t page = tile.first_page(); page <= tile.last_page(); ++page) {
-    std::size_t from = 0;
-    const std::size_t count = tile.attend(context, layout, page, kernel_scratch, m, l, o, &from);
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t query = from + i;
-      if (started[query]) {
-        context.kernels.attend_merge(top + query, denominator + query, sum + query * shape.padded, m[i], l[i], o + i * shape.padded,
-                                     shape.head_dim);
-      } else {
-        started[query] = true;
-        top[query] = m[i];
-        denominator[query] = l[i];
-        std::memcpy(sum + query * shape.padded, o + i * shape.padded, shape.head_dim * sizeof(float));
-      }
+/// The queries of a tile of tokens against one kv head, with working memory for one page.
+struct Queries {
+  Queries(const Shape& shape, Context& context, int thread, const Batch& batch, const Batch::Tile& at, std::size_t head)
+      : tile(at), run(batch.runs[at.run]), kv_head(head), count(at.tokens * shape.group) {
+    const std::size_t page_scratch = attend_scratch(shape.head_dim, count), wide = count * shape.padded;
+    const std::size_t bytes = (page_scratch + 2 * wide + 4 * count) * sizeof(float) + count * (sizeof(float*) + 2 * sizeof(int)) + 16 * 64;
+    Carver carver(context.scratch(thread, bytes));
+    kernel = carver.take<float>(page_scratch);
+    o = carver.take<float>(wide);
+    sum = carver.take<float>(wide);
+    for (float** row : {&m, &l, &top, &denominator}) *row = carver.take<float>(count);
+    q = carver.take<const float*>(count);
+    first = carver.take<int>(count);
+    last = carver.take<int>(count);
+    for (std::size_t i = 0; i < count; ++i) q[i] = batch.q.data() + place(shape, i);
+  }
+
+  /// Where query i's head begins in a row of heads, q_dim a row.
+  std::size_t place(const Shape& shape, std::size_t i) const {
+    return (run.row + tile.token + i / shape.group) * shape.heads * shape.head_dim + (kv_head * shape.group + i % shape.group) * shape.head_dim;
+  }
+  std::size_t position(std::size_t token) const { return run.start + tile.token + token; }
+  std::size_t first_page(const Shape& shape) const { return shape.first_visible(position(0)) / kPage; }
+  std::size_t last_page() const { return position(tile.tokens - 1) / kPage; }
+
+  const Batch::Tile& tile;
+  const Batch::Run& run;
+  std::size_t kv_head, count;
+  float *kernel, *o, *sum, *m, *l, *top, *denominator;
+  const float** q;
+  int *first, *last;
+};
+
+/// One page for the queries that see any of it: `count` of them from `from` on, results in page_m, page_l [count] and page_o.
+struct Seen {
+  std::size_t from, count;
+};
+Seen attend_page(const Shape& shape, const KvLayout& layout, Context& context, const Queries& queries, std::size_t page, float* page_m,
+                 float* page_l, float* page_o) {
+  Seen seen{0, 0};
+  for (std::size_t t = 0; t < queries.tile.tokens; ++t) {
+    const std::size_t position = queries.position(t), base = page * kPage;
+    const std::size_t low = std::max(shape.first_visible(position), base), high = std::min(position + 1, base + kPage);
+    if (low >= high) {  // early tokens lie before the page, late ones have its end behind their window
+      if (seen.count == 0) seen.from = (t + 1) * shape.group;
+      continue;
+    }
+    for (std::size_t g = 0; g < shape.group; ++g, ++seen.count) {
+      queries.first[seen.count] = static_cast<int>(low - base);
+      queries.last[seen.count] = static_cast<int>(high - base);
     }
   }
-  for (std::size_t i = 0; i < nq; ++i) {
-    float* out = batch.mixed.data() + (run.row + token + i / shape.group) * shape.heads * shape.head_dim +
-                 (kv_head * shape.group + i % shape.group) * shape.head_dim;
-    std::memcpy(out, sum + i * shape.padded, shape.head_dim * sizeof(float));
-    context.kernels.divide(out, denominator[i], shape.head_dim);
+  if (seen.count == 0) return seen;
+  const std::byte* memory = queries.run.sequence->page(shape.pages, page);
+  context.kernels.attend_page({queries.q + seen.from, queries.first, queries.last, static_cast<int>(seen.count),
+                               static_cast<int>(shape.head_dim), memory + layout.k_offset(shape.layer, queries.kv_head),
+                               memory + layout.v_offset(shape.layer, queries.kv_head), layout.type(), shape.scale, shape.softcap,
+                               queries.kernel, page_m, page_l, page_o, shape.padded});
+  return seen;
+}
+
+/// Merges a query's next page; the first page starts the sums.
+void merge(const Shape& shape, Context& context, const Queries& queries, std::size_t query, bool first, float m, float l, const float* o) {
+  float* sum = queries.sum + query * shape.padded;
+  if (first) {
+    queries.top[query] = m;
+    queries.denominator[query] = l;
+    std::memcpy(sum, o, shape.head_dim * sizeof(float));
+  } else {
+    context.kernels.attend_merge(queries.top + query, queries.denominator + query, sum, m, l, o, shape.head_dim);
   }
+}
+
+/// Writes the merged queries to batch.mixed.
+void finish(const Shape& shape, Context& context, const Queries& queries, Batch& batch) {
+  for (std::size_t i = 0; i < queries.count; ++i) {
+    float* out = batch.mixed.data() + queries.place(shape, i);
+    std::memcpy(out, queries.sum + i * shape.padded, shape.head_dim * sizeof(float));
+    context.kernels.divide(out, queries.denominator[i], shape.head_dim);
+  }
+}
+
+/// Every tile and kv head on one thread, its pages in ascending order.
+void attend_by_tiles(const Shape& shape, const KvLayout& layout, Context& context, Batch& batch) {
+  context.threads.run(batch.tiles.size() * shape.kv_heads, [&](std::size_t item, int thread) {
+    const Queries queries(shape, context, thread, batch, batch.tiles[item / shape.kv_heads], item % shape.kv_heads);
+    std::size_t started = 0;  // queries below have met a page: they are in order of position
+    for (std::size_t page = queries.first_page(shape); page <= queries.last_page(); ++page) {
+      const Seen seen = attend_page(shape, layout, context, queries, page, queries.m, queries.l, queries.o);
+      for (std::size_t i = 0; i < seen.count; ++i)
+        merge(shape, context, queries, seen.from + i, seen.from + i >= started, queries.m[i], queries.l[i], queries.o + i * shape.padded);
+      started = std::max(started, seen.from + seen.count);
+    }
+    finish(shape, context, queries, batch);
+  });
+}
+
+/// Single tokens with long pasts: each page is an item of its own, so that few heads still occupy all threads.
+void attend_by_pages(const Shape& shape, const KvLayout& layout, Context& context, Batch& batch, std::size_t most_pages) {
+  const std::size_t slot = shape.group * (shape.padded + 2);  // a page's m, l and o
+  const std::size_t units = batch.tiles.size() * shape.kv_heads;
+  batch.partials.grow(units * most_pages * slot);
+  context.threads.run(units * most_pages, [&](std::size_t item, int thread) {
+    const std::size_t unit = item / most_pages;
+    const Queries queries(shape, context, thread, batch, batch.tiles[unit / shape.kv_heads], unit % shape.kv_heads);
+    const std::size_t page = queries.first_page(shape) + item % most_pages;
+    if (page > queries.last_page()) return;
+    float* partial = batch.partials.data() + item * slot;
+    attend_page(shape, layout, context, queries, page, partial, partial + shape.group, partial + 2 * shape.group);
+  });
+  context.threads.run(units, [&](std::size_t unit, int thread) {
+    const Queries queries(shape, context, thread, batch, batch.tiles[unit / shape.kv_heads], unit % shape.kv_heads);
+    const std::size_t pages = queries.last_page() - queries.first_page(shape) + 1;
+    for (std::size_t page = 0; page < pages; ++page) {
+      const float* partial = batch.partials.data() + (unit * most_pages + page) * slot;
+      for (std::size_t i = 0; i < shape.group; ++i)
+        merge(shape, context, queries, i, page == 0, partial[i], partial[shape.group + i], partial + 2 * shape.group + i * shape.padded);
+    }
+    finish(shape, context, queries, batch);
+  });
+}
+
+void attend(const Shape& shape, const KvLayout& layout, Context& context, Batch& batch) {
+  constexpr std::size_t kManyPages = 2, kMaxPartials = 4096;
+  std::size_t most_pages = 0;
+  bool single = true;
+  for (const Batch::Tile& tile : batch.tiles) {
+    const std::size_t position = batch.runs[tile.run].start + tile.token;
+    single = single && tile.tokens == 1;
+    most_pages = std::max(most_pages, position / kPage - shape.first_visible(position) / kPage + 1);
+  }
+  const std::size_t units = batch.tiles.size() * shape.kv_heads;
+  const bool split = single && context.threads.size() > 1 && most_pages >= kManyPages &&
+                     units < 4 * static_cast<std::size_t>(context.threads.size()) && units * most_pages <= kMaxPartials;
+  split ? attend_by_pages(shape, layout, context, batch, most_pages) : attend_by_tiles(shape, layout, context, batch);
 }
 
 }  // namespace
@@ -197,20 +259,7 @@ void attention(const Model& model, std::size_t layer_index, Context& context, Ba
   project(model, layer, context, batch);
   for_rows(context, batch.n, [&](std::size_t row, int) { rotate_row(model, layer, shape, context, batch, row); });
   store_keys_and_values(shape, layout, context, batch);
-
-  struct Item {
-    const Batch::Run* run;
-    std::size_t token;
-  };
-  std::vector<Item> items;
-  for (const Batch::Run& run : batch.runs)
-    for (std::size_t token = 0; token < run.count; token += kTileTokens) items.push_back({&run, token});
-  context.threads.run(items.size() * shape.kv_heads, [&](std::size_t i, int thread) {
-    const Item& item = items[i / shape.kv_heads];
-    attend_tile(shape, layout, context, thread, batch, *item.run, item.token, std::min(kTileTokens, item.run->count - item.token),
-                i % shape.kv_heads);
-  });
-
+  attend(shape, layout, context, batch);
   if (!layer.wg.empty())
     for_rows(context, batch.n, [&](std::size_t row, int) {
       context.kernels.sigmoid_mul(batch.mixed.data() + row * q_dim, batch.gate.data() + row * q_dim, q_dim);
