@@ -1,0 +1,126 @@
+# The front door: two commands for users, `make run` and `make test`; `make help` lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+JOBS := $(shell nproc)
+TYPE ?= q8_0
+FUZZ_SECONDS ?= 60
+ifneq ($(filter-out q8_0 q4_0,$(TYPE)),)
+$(error TYPE is q8_0 or q4_0, not '$(TYPE)')
+endif
+# The prompt goes to the recipe through the environment, as it was typed: make must not read its $, the shell not its quotes.
+# Only from the command line: some shells export a PROMPT of their own.
+ifeq ($(origin PROMPT),command line)
+  KRAFLA_PROMPT := $(value PROMPT)
+else
+  KRAFLA_PROMPT := What is a volcano?
+endif
+export KRAFLA_PROMPT
+unexport PROMPT
+MAKEOVERRIDES :=
+
+KRAFLA := build/release/krafla
+GGUF := models/cache/SmolLM2-135M-Instruct.Q4_1.gguf
+MODEL := models/smollm2-135m-instruct$(if $(filter q4_0,$(TYPE)),-q4_0)
+# Folders too: their time changes when a file comes or goes.
+SOURCES := $(shell find src include cmake CMakeLists.txt CMakePresets.json)
+CXX_FOLDERS := $(wildcard src include tests fuzz)
+PYTHON := $(shell find tools tests bench -name '*.py')
+TIDY := run-clang-tidy-19 -quiet -j $(JOBS) -p build/dev
+CTEST := ctest -j$(JOBS) --output-on-failure
+# What needs the network, other engines or hours is not among the fast tests.
+SLOW := model|peers|slow
+
+.PHONY: build run test check check-all help setup-% build-tests lint analyze format fuzz bench clean \
+  check-isa check-sanitizers check-model check-slow FORCE
+
+build: $(KRAFLA)  ## the program: build/release/krafla
+
+run: $(KRAFLA) $(MODEL).mlb  ## answers PROMPT="..." with SmolLM2-135M, TYPE=q8_0|q4_0; gets and makes what is missing
+	@$(KRAFLA) run $(MODEL) --prompt "$$KRAFLA_PROMPT"
+
+# SETUP=no leaves the machine's packages alone.
+setup-%:
+	@$(if $(filter no,$(SETUP)),:,tools/setup.sh $*)
+
+# The stamp and not the program is make's target: a change that relinks nothing must not make ninja speak every time.
+$(KRAFLA): build/release/.built ;
+build/release/.built: $(SOURCES) | setup-run
+	@[ -f build/release/build.ninja ] || cmake --preset release -DKRAFLA_TESTS=OFF >&2
+	@cmake --build build/release --target krafla >&2
+	@touch $@
+
+$(GGUF): FORCE | setup-run
+	@tools/fetch_model.py
+
+# The program is among the prerequisites, so a changed converter converts again.
+$(MODEL).mlb $(MODEL).mlt $(MODEL).json &: $(GGUF) $(KRAFLA)
+	@$(KRAFLA) convert $(GGUF) $(MODEL) --type $(TYPE) >&2
+
+test: build-tests  ## the fast tests
+	@$(CTEST) --test-dir build/release -LE '$(SLOW)'
+
+build-tests: setup-test
+	@tools/venv.sh build/venv tests/requirements.txt || \
+	  echo "WARNING: no numpy for the Python tests (is the package index reachable?): they will be SKIPPED" >&2
+	@cmake --preset release -DKRAFLA_TESTS=ON >&2
+	@cmake --build build/release >&2
+
+check: lint check-isa check-sanitizers check-model  ## what CI runs after the fast tests
+
+check-isa: build-tests  ## the fast tests with each instruction set forced
+	@for isa in scalar avx2; do \
+	  if [ $$isa = avx2 ] && ! grep -qw avx2 /proc/cpuinfo; then echo "WARNING: this CPU has no AVX2: its tests are SKIPPED" >&2; continue; fi; \
+	  echo "==== KRAFLA_ISA=$$isa"; KRAFLA_ISA=$$isa $(CTEST) --test-dir build/release -LE '$(SLOW)|lint'; \
+	done
+
+check-sanitizers: setup-sanitize  ## everything under ASan and UBSan, the threaded tests under TSan
+	@cmake --preset asan-ubsan >&2 && cmake --build build/asan-ubsan >&2
+	@echo "==== ASan and UBSan"; $(CTEST) --test-dir build/asan-ubsan -LE '$(SLOW)|lint'
+	@cmake --preset tsan >&2 && cmake --build build/tsan --target threaded_tests >&2
+	@echo "==== TSan"; $(CTEST) --test-dir build/tsan -L threads
+
+check-model: build-tests  ## the real model: text pinned
+	@tools/fetch_model.py || echo "WARNING: no real model: its tests will be SKIPPED" >&2
+	@echo "==== real model"; $(CTEST) --test-dir build/release -L model
+
+check-all: test check check-slow analyze bench  ## also what takes hours or other engines
+
+check-slow: build-tests
+	@echo "==== slow tests"; $(CTEST) --test-dir build/release -L 'slow|peers'
+
+lint: setup-lint  ## format, clang-tidy, include rules, scripts
+	@cmake --preset dev >/dev/null
+	@find $(CXX_FOLDERS) -name '*.cpp' -o -name '*.h' -o -name '*.hpp' -o -name '*.c' | xargs clang-format-19 --dry-run -Werror
+	@$(TIDY) -config-file=.clang-tidy "^$(CURDIR)/src/" >build/dev/tidy.log 2>&1 || { grep -E -A4 'error:|warning:' build/dev/tidy.log; exit 1; }
+	@tools/check_includes.py
+	@tools/check_tree.py
+	@shellcheck tools/*.sh tests/*.sh .ci/run
+	@python3 -W error -c 'import ast, sys; [compile(open(path).read(), path, "exec") for path in sys.argv[1:]]' $(PYTHON)
+	@pyflakes3 $(PYTHON)
+	@echo "lint: no complaints"
+
+analyze: setup-lint  ## clang's static analyzer over src/ (slow)
+	@cmake --preset dev >/dev/null
+	@$(TIDY) -checks='-*,clang-analyzer-*,-clang-analyzer-optin.performance.Padding' "^$(CURDIR)/src/" >build/dev/analyze.log 2>&1 || \
+	  { grep -E -A4 'error:|warning:' build/dev/analyze.log; exit 1; }
+
+format: setup-format  ## writes the C++ in the one format
+	@find $(CXX_FOLDERS) -name '*.cpp' -o -name '*.h' -o -name '*.hpp' -o -name '*.c' | xargs clang-format-19 -i
+
+fuzz: setup-fuzz  ## each fuzz target for FUZZ_SECONDS=60, from its corpus
+	@cmake --preset fuzz >&2 && cmake --build build/fuzz >&2
+	@tools/fuzz.sh build/fuzz/fuzz $(FUZZ_SECONDS)
+
+bench: setup-peers $(KRAFLA) $(GGUF)  ## krafla and llama.cpp side by side (builds llama.cpp: 20 minutes the first time)
+	@tools/venv.sh build/peers/venv bench/requirements.txt
+	@build/peers/venv/bin/python bench/peers.py
+
+clean:  ## removes build/; models/ stays
+	@rm -rf build
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-17s %s\n' "$$name" "$$text"; done

@@ -1,0 +1,106 @@
+// `krafla convert SOURCE [OUT]`: a checkpoint to .mlb, .mlt and .json.
+#include "convert/convert.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+namespace krafla::cli {
+namespace {
+
+struct Arguments {
+  std::string source, out;
+  std::string type = "q8_0";
+  std::string scales = "f16";
+  std::string q4_rule = "search";
+  bool no_tokenizer = false;
+  bool quiet = false;
+  int threads = 0;
+};
+
+std::atomic<bool> interrupted{false};
+
+/// A line on the terminal, rewritten a few times a second.
+class ProgressBar {
+ public:
+  void operator()(const ConvertProgress& p) {
+    const auto now = std::chrono::steady_clock::now();
+    if (p.done < p.total && now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    const double part = static_cast<double>(p.done) / static_cast<double>(p.total);
+    const double speed = static_cast<double>(p.done) / seconds;
+    constexpr int kWidth = 32;
+    const int full = static_cast<int>(part * kWidth);
+    const std::string bar(static_cast<std::size_t>(full), '#');
+    std::fprintf(stderr, "\r[%-*s] %3.0f%%  %.0f M weights/s  %.0f s left ", kWidth, bar.c_str(), 100 * part, speed / 1e6,
+                 static_cast<double>(p.total - p.done) / speed);
+    std::fflush(stderr);
+  }
+  /// Clears the line.
+  static void end() { std::fprintf(stderr, "\r%79s\r", ""); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_{};
+};
+
+void print_summary(const ConvertSummary& s) {
+  std::fprintf(stderr, "%s: %.1f MB, %.1f M weights, %.1f s (%.0f M weights/s)\n", s.paths.mlb.c_str(), static_cast<double>(s.bytes) / 1e6,
+               static_cast<double>(s.weights) / 1e6, s.seconds, static_cast<double>(s.weights) / s.seconds / 1e6);
+  for (const ClassError& e : s.errors)
+    std::fprintf(stderr, "  %-9s %s  %9.2f M weights, error %.3f %%\n", e.name, matrix_type_name(e.type),
+                 static_cast<double>(e.weights) / 1e6, 100 * e.relative_rms);
+  for (const std::string& note : s.notes) std::fprintf(stderr, "  %s\n", note.c_str());
+}
+
+void run(const Arguments& a) {
+  ConvertOptions options;
+  options.storage.type = a.type == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0;
+  options.storage.scale_f16 = a.scales == "f16";
+  options.q4_rule = a.q4_rule == "round" ? Q4Rule::round : Q4Rule::search;
+  options.tokenizer = !a.no_tokenizer;
+  options.threads = a.threads > 0 ? a.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options.cancelled = [] { return interrupted.load(std::memory_order_relaxed); };
+  const bool bar = !a.quiet && ::isatty(STDERR_FILENO) == 1;
+  if (bar) options.progress = ProgressBar{};
+  std::signal(SIGINT, [](int) { interrupted = true; });  // so that the temporary file goes away
+  std::signal(SIGTERM, [](int) { interrupted = true; });
+  try {
+    const ConvertSummary summary = convert_model(a.source, a.out, options);
+    if (bar) ProgressBar::end();
+    if (!a.quiet) print_summary(summary);
+  } catch (...) {
+    if (bar) ProgressBar::end();
+    throw;
+  }
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("convert", "Convert a GGUF file to NAME.mlb, NAME.mlt and NAME.json");
+  auto a = std::make_shared<Arguments>();
+  command->add_option("SOURCE", a->source, "the GGUF file")->required();
+  command->add_option("OUT", a->out, "NAME, NAME.mlb or a folder; default: SOURCE's name, in the current folder");
+  command->add_option("--type", a->type, "how matrices are stored")->check(CLI::IsMember({"q8_0", "q4_0"}))->capture_default_str();
+  command->add_option("--scales", a->scales, "how block scales are stored")->check(CLI::IsMember({"f16", "f32"}))->capture_default_str();
+  command->add_option("--q4-rule", a->q4_rule, "Q4_0: the best of 13 fits, or llama.cpp's rounding")
+      ->check(CLI::IsMember({"search", "round"}))
+      ->capture_default_str();
+  command->add_flag("--no-tokenizer", a->no_tokenizer, "write the .mlb alone");
+  command->add_option("-t,--threads", a->threads, "threads; default: all")->check(CLI::Range(1, 1024));
+  command->add_flag("--quiet", a->quiet, "print nothing but errors");
+  command->callback([a] { run(*a); });
+}
+
+}  // namespace krafla::cli

@@ -1,0 +1,66 @@
+// A checkpoint to NAME.mlb, NAME.mlt and NAME.json. Goal: everything is checked before any work, memory does not grow with the
+// model, and the files appear together and complete or not at all. Sources: GGUF. Model families: src/convert/arch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/plan.h"
+#include "quant/quant.h"
+
+namespace krafla {
+
+struct ConvertProgress {
+  std::uint64_t done = 0;  // weights
+  std::uint64_t total = 0;
+};
+
+struct ConvertOptions {
+  StorageChoice storage;
+  Q4Rule q4_rule = Q4Rule::search;
+  bool tokenizer = true;                                 // also write NAME.mlt and NAME.json
+  int threads = 1;                                       // 1 to 1024
+  const Kernels* kernels = nullptr;                      // null: the fastest this CPU has
+  std::function<void(const ConvertProgress&)> progress;  // called now and then, by one thread at a time
+  std::function<bool()> cancelled;                       // asked now and then, from any thread: true ends with ML_E_CANCELLED
+};
+
+/// Where a conversion writes.
+struct ModelPaths {
+  std::string mlb, mlt, json;
+};
+/// `out` is NAME, NAME.mlb, a folder (the name is then the source's), or empty (the source's name in the current folder).
+ModelPaths output_paths(std::string_view source, std::string_view out);
+
+/// How far the stored weights of one class of matrices are from the source's.
+struct ClassError {
+  const char* name = nullptr;  // "w1 w3"
+  MatrixType type = MatrixType::q8_0;
+  std::uint64_t weights = 0;
+  double relative_rms = 0;  // sqrt(Σ(x - y)² / Σx²)
+};
+
+struct ConvertSummary {
+  ModelPaths paths;
+  MlbHeader header;
+  std::uint64_t bytes = 0;    // of the .mlb
+  std::uint64_t weights = 0;  // elements of all tensors
+  double seconds = 0;
+  std::vector<ClassError> errors;
+  std::vector<std::string> notes;
+};
+
+/// Converts. ML_E_IO for files, ML_E_FORMAT and ML_E_SHAPE for a broken source (a NaN or infinite weight is named by tensor and row),
+/// ML_E_UNSUPPORTED for what .mlb does not hold, ML_E_CANCELLED. On any error no output file has appeared.
+ConvertSummary convert_model(const std::string& source, const std::string& out, const ConvertOptions& options);
+
+/// The plan of a parsed source and its .mlb written to `path`: the part of convert_model without tokenizer and paths. Fills in all
+/// of the summary but paths and seconds. `before_commit` is called with everything written,
+/// before the file appears; if it throws, the file does not.
+ConvertSummary convert_weights(const ModelPlan& plan, const std::string& path, const ConvertOptions& options,
+                               const std::function<void()>& before_commit = {});
+
+}  // namespace krafla

@@ -1,0 +1,208 @@
+#include "convert/gguf_tokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+
+#include "tokenizer/unicode.h"
+
+namespace krafla {
+namespace {
+
+/// What a name in tokenizer.ggml.pre implies.
+struct PreTokenizer {
+  std::string_view name;
+  std::uint32_t flags;
+  bool adds_bos;  // when tokenizer.ggml.add_bos_token is missing
+};
+
+constexpr std::uint32_t kGpt2 = kMltGpt2Regex;
+constexpr std::uint32_t kStarcoder = kMltGpt2Regex | kMltSplitDigits;
+constexpr std::uint32_t kQwen2 = kMltNfc | kMltSingleDigits;
+constexpr PreTokenizer kPreTokenizers[] = {
+    {"gpt-2", kGpt2, false},
+    {"phi-2", kGpt2, false},
+    {"smollm", kStarcoder, false},
+    {"starcoder", kStarcoder, false},
+    {"refact", kStarcoder, false},
+    {"llama-bpe", kMltIgnoreMerges, true},
+    {"llama3", kMltIgnoreMerges, true},
+    {"llama-v3", kMltIgnoreMerges, true},
+    {"qwen2", kQwen2, false},
+    {"deepseek-r1-qwen", kQwen2, false},
+    {"qwen35", kQwen2 | kMltMarksAreLetters, false},
+};
+
+enum TokenType : std::int64_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+
+const PreTokenizer& pre_tokenizer(const GgufTokenizer& source) {
+  if (source.model != "gpt2")
+    fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.model is \"{}\": only \"gpt2\" (byte-level BPE) can be converted", source.file,
+         printable(source.model));
+  for (const PreTokenizer& pre : kPreTokenizers)
+    if (pre.name == source.pre) return pre;
+  std::string known;
+  for (const PreTokenizer& pre : kPreTokenizers) known += (known.empty() ? "" : ", ") + std::string(pre.name);
+  fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.pre is \"{}\", an unknown pre-tokenizer; known are {}", source.file, printable(source.pre),
+       known);
+}
+
+/// GPT-2's printable characters: those of Latin-1 stand for their byte, the others for U+0100, U+0101 ... in order. By code point; -1:
+/// none.
+std::array<int, 0x144> printable_to_byte() {
+  std::array<int, 0x144> table;
+  table.fill(-1);
+  std::size_t next = 0x100;
+  for (int b = 0; b < 256; ++b) {
+    const bool itself = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
+    table[itself ? static_cast<std::size_t>(b) : next++] = b;
+  }
+  return table;
+}
+
+/// Writes the bytes that the characters of `text` stand for to `out`; returns one past the last. There are never more of them.
+char* unprintable(std::string_view text, char* out, const GgufTokenizer& source, std::size_t id) {
+  static const auto kTable = printable_to_byte();
+  while (!text.empty()) {
+    const Utf8Char c = read_utf8(text);
+    if (!c.valid || c.code >= kTable.size() || kTable[c.code] < 0)
+      fail(ML_E_FORMAT, "{}: token {} has a character that stands for no byte in GPT-2's alphabet: \"{}\"", source.file, id,
+           printable(text));
+    *out++ = static_cast<char>(kTable[c.code]);
+    text.remove_prefix(c.length);
+  }
+  return out;
+}
+
+std::int64_t type_of(const GgufTokenizer& source, std::size_t id) { return source.types.empty() ? kNormal : source.types[id]; }
+
+bool is_control(std::int64_t type) { return type == kControl || type == kUnknown; }
+
+/// Fills result.bytes and result.mlt.tokens.
+void convert_tokens(const GgufTokenizer& source, ConvertedTokenizer& result) {
+  std::size_t total = 0;
+  for (const std::string_view token : source.tokens) total += token.size();
+  result.bytes = std::make_unique<char[]>(total + 1);
+  char* at = result.bytes.get();
+  for (std::size_t id = 0; id < source.tokens.size(); ++id) {
+    const std::string_view token = source.tokens[id];
+    const std::int64_t type = type_of(source, id);
+    if (type < kNormal || type > kByte)
+      fail(ML_E_FORMAT, "{}: tokenizer.ggml.token_type of token {} is {}, allowed is 1 to 6", source.file, id, type);
+    char* const start = at;
+    const bool added = is_control(type) || type == kUserDefined;
+    if (added)
+      at = std::copy(token.begin(), token.end(), at);
+    else if (type != kUnused)  // an unused token gets no bytes, so that no text can produce it
+      at = unprintable(token, at, source, id);
+    result.mlt.tokens.push_back({{start, static_cast<std::size_t>(at - start)}, added ? kMltAdded : std::uint8_t{0}});
+  }
+}
+
+void convert_merges(const GgufTokenizer& source, Mlt& mlt) {
+  std::unordered_map<std::string_view, std::uint32_t> ids;
+  for (std::size_t id = 0; id < source.tokens.size(); ++id) ids.emplace(source.tokens[id], static_cast<std::uint32_t>(id));
+  std::string merged;
+  for (std::size_t rank = 0; rank < source.merges.size(); ++rank) {
+    const std::string_view merge = source.merges[rank];
+    const std::size_t space = merge.find(' ');  // the printable characters have none
+    const auto id = [&](std::string_view token) {
+      const auto it = ids.find(token);
+      if (space == std::string_view::npos || it == ids.end())
+        fail(ML_E_FORMAT, "{}: tokenizer.ggml.merges: merge {} (\"{}\") is not two tokens that make a third", source.file, rank,
+             printable(merge));
+      return it->second;
+    };
+    const std::string_view left = merge.substr(0, space), right = merge.substr(std::min(space, merge.size() - 1) + 1);
+    merged.assign(left).append(right);
+    mlt.merges.push_back({id(left), id(right), id(merged)});
+  }
+}
+
+std::int32_t checked_id(const GgufTokenizer& source, const char* key, std::int64_t id) {
+  if (id < -1 || id >= static_cast<std::int64_t>(source.tokens.size()))
+    fail(ML_E_FORMAT, "{}: tokenizer.ggml.{} is {}, but there are {} tokens", source.file, key, id, source.tokens.size());
+  return static_cast<std::int32_t>(id);
+}
+
+/// eos, eot, eom, and control tokens that end a turn or a text in any model that has them.
+std::set<std::int32_t> end_ids(const GgufTokenizer& source) {
+  static constexpr std::string_view kEnds[] = {"<|im_end|>",      "<|eot_id|>",    "<|eom_id|>",
+                                               "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>"};
+  std::set<std::int32_t> ends = {checked_id(source, "eos_token_id", source.eos)};
+  for (const std::int64_t id : source.more_ends) ends.insert(checked_id(source, "eot_token_id or eom_token_id", id));
+  for (std::size_t id = 0; id < source.tokens.size(); ++id)
+    if (is_control(type_of(source, id)) && std::find(std::begin(kEnds), std::end(kEnds), source.tokens[id]) != std::end(kEnds))
+      ends.insert(static_cast<std::int32_t>(id));
+  ends.erase(-1);
+  return ends;
+}
+
+std::string model_json(const GgufTokenizer& source, const Mlt& mlt) {
+  nlohmann::ordered_json json;
+  json["format"] = 1;
+  const auto text = [&](const char* key, std::string_view value) {
+    if (!value.empty()) json[key] = replace_invalid_utf8(value);
+  };
+  text("name", source.name);
+  text("source", source.source);
+  text("license", source.license);
+  text("chat_template", source.chat_template);
+  if (mlt.bos >= 0) json["bos"] = mlt.bos;
+  json["end_ids"] = end_ids(source);
+  std::vector<std::size_t> controls;
+  for (std::size_t id = 0; id < source.tokens.size(); ++id)
+    if (is_control(type_of(source, id))) controls.push_back(id);
+  json["control_ids"] = controls;
+  return json.dump(1) + "\n";
+}
+
+}  // namespace
+
+GgufTokenizer read_gguf_tokenizer(const Gguf& gguf) {
+  GgufTokenizer result;
+  result.file = gguf.name;
+  const auto texts = [&](std::string_view key) {
+    const auto found = gguf.texts(key);
+    return found ? std::vector(found->begin(), found->end()) : std::vector<std::string_view>();
+  };
+  result.model = gguf.text("tokenizer.ggml.model").value_or("");
+  result.pre = gguf.text("tokenizer.ggml.pre").value_or("");
+  result.tokens = texts("tokenizer.ggml.tokens");
+  result.types = gguf.integers("tokenizer.ggml.token_type").value_or(std::vector<std::int64_t>());
+  result.merges = texts("tokenizer.ggml.merges");
+  if (result.tokens.empty()) fail(ML_E_FORMAT, "{}: tokenizer.ggml.tokens is missing or empty: the file has no tokenizer", gguf.name);
+  result.bos = gguf.integer("tokenizer.ggml.bos_token_id").value_or(-1);
+  result.eos = gguf.integer("tokenizer.ggml.eos_token_id").value_or(-1);
+  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})
+    if (const auto id = gguf.integer(key)) result.more_ends.push_back(*id);
+  result.add_bos = gguf.boolean("tokenizer.ggml.add_bos_token");
+  result.name = gguf.text("general.name").value_or("");
+  result.source = gguf.text("general.source.url").value_or(gguf.text("general.source.huggingface.repository").value_or(""));
+  result.license = gguf.text("general.license").value_or("");
+  result.chat_template = gguf.text("tokenizer.chat_template").value_or("");
+  return result;
+}
+
+ConvertedTokenizer convert_gguf_tokenizer(const GgufTokenizer& source) {
+  const PreTokenizer& pre = pre_tokenizer(source);
+  if (!source.types.empty() && source.types.size() != source.tokens.size())
+    fail(ML_E_FORMAT, "{}: tokenizer.ggml.token_type has {} elements, but there are {} tokens", source.file, source.types.size(),
+         source.tokens.size());
+  ConvertedTokenizer result;
+  Mlt& mlt = result.mlt;
+  mlt.kind = MltKind::kByteLevel;
+  mlt.bos = checked_id(source, "bos_token_id", source.bos);
+  mlt.eos = checked_id(source, "eos_token_id", source.eos);
+  mlt.flags = pre.flags;
+  if (mlt.bos >= 0 && source.add_bos.value_or(pre.adds_bos)) mlt.flags |= kMltPrependBos;
+  convert_tokens(source, result);
+  convert_merges(source, mlt);
+  result.json = model_json(source, mlt);
+  return result;
+}
+
+}  // namespace krafla

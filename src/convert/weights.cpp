@@ -1,0 +1,189 @@
+// The weights of a planned model, quantized on all threads and streamed into the .mlb: work is groups of rows.
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <mutex>
+
+#include "base/thread_pool.h"
+#include "convert/convert.h"
+#include "formats/mlb_writer.h"
+
+namespace krafla {
+namespace {
+
+constexpr std::uint64_t kItemWeights = 1 << 18;  // a megabyte of floats: in a core's cache, and thousands of items a model
+
+/// Rows [row, row + rows) of an array.
+struct Item {
+  std::size_t array;
+  std::uint64_t row;
+  std::uint64_t rows;
+};
+
+/// Sums of squares for ClassError.
+struct Deviation {
+  double error = 0;
+  double weight = 0;
+};
+
+struct ClassName {
+  const char* name;
+  std::vector<std::string_view> tensors;
+};
+
+const std::vector<ClassName>& classes() {
+  static const std::vector<ClassName> all = {{"tok_emb", {"tok_emb"}}, {"wcls", {"wcls"}},     {"wq wk wg", {"wq", "wk", "wg", "lqkv"}},
+                                             {"wv", {"wv", "lz"}},     {"wo", {"wo", "lout"}}, {"lb la", {"lb", "la"}},
+                                             {"w1 w3", {"w1", "w3"}},  {"w2", {"w2"}}};
+  return all;
+}
+
+class WeightsJob {
+ public:
+  WeightsJob(const ModelPlan& plan, const std::string& path, const ConvertOptions& options)
+      : plan_(plan),
+        options_(options),
+        kernels_(options.kernels != nullptr ? *options.kernels : choose_kernels(nullptr)),
+        writer_(path, plan.header, plan.flags) {
+    for (std::size_t i = 0; i < writer_.arrays().size(); ++i) {
+      const MlbArray& a = writer_.arrays()[i];
+      if (a.kind == MlbKind::flags) continue;
+      total_ += a.rows * a.cols;
+      const std::uint64_t step = a.quantized() ? std::max<std::uint64_t>(1, kItemWeights / a.cols) : a.rows;
+      for (std::uint64_t row = 0; row < a.rows; row += step) items_.push_back({i, row, std::min(step, a.rows - row)});
+    }
+    deviations_.resize(items_.size());
+  }
+
+  ConvertSummary run(const std::function<void()>& before_commit) {
+    ThreadPool pool(options_.threads);
+    buffers_.resize(static_cast<std::size_t>(pool.size()));
+    pool.run(items_.size(), [&](std::size_t item, int thread) { guarded(item, buffers_[static_cast<std::size_t>(thread)]); });
+    if (error_) std::rethrow_exception(error_);
+    if (options_.progress) options_.progress({total_, total_});
+    if (before_commit) before_commit();
+    writer_.commit();
+    return summary();
+  }
+
+ private:
+  struct Buffers {
+    std::vector<float> x, y;
+    std::vector<std::uint8_t> q, d;
+  };
+
+  /// The error that is reported is the one of the first item in file order, whatever the threads did.
+  void guarded(std::size_t item, Buffers& buffers) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (error_ && item > error_item_) return;
+    }
+    try {
+      if (options_.cancelled && options_.cancelled()) fail(ML_E_CANCELLED, "the conversion was cancelled; nothing was written");
+      convert(item, buffers);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_ || item < error_item_) {
+        error_ = std::current_exception();
+        error_item_ = item;
+      }
+    }
+  }
+
+  void convert(std::size_t index, Buffers& b) {
+    const Item& item = items_[index];
+    const MlbArray& a = writer_.arrays()[item.array];
+    const SourceTensor& source = plan_.tensors.at(a.name());
+    const auto cols = static_cast<std::size_t>(a.cols);
+    const auto rows = static_cast<std::size_t>(item.rows);
+    const auto first = static_cast<std::size_t>(item.row);
+    b.x.resize(rows * cols);
+    for (std::size_t r = 0; r < rows; ++r) source.read_row(first + r, {b.x.data() + r * cols, cols});
+    if (a.kind == MlbKind::f32)
+      writer_.write_floats(item.array, b.x);
+    else
+      quantize(index, a, b);
+    report(rows * cols);
+  }
+
+  void quantize(std::size_t index, const MlbArray& a, Buffers& b) {
+    const Item& item = items_[index];
+    const auto cols = static_cast<std::size_t>(a.cols);
+    const auto rows = static_cast<std::size_t>(item.rows);
+    const bool f16 = writer_.header().scale_f16 != 0;
+    const QuantRule rule{.q4 = a.kind == MlbKind::q4_0, .d_f16 = f16, .q4_rule = options_.q4_rule, .importance = {}};
+    b.q.resize(rows * quant_row_bytes(rule.q4, cols));
+    b.d.resize(rows * scale_row_bytes(f16, cols));
+    b.y.resize(rows * cols);
+    const auto first = static_cast<std::size_t>(item.row);
+    const SourceTensor& source = plan_.tensors.at(a.name());
+    quantize_rows(kernels_, rule, b.x.data(), rows, cols, b.q.data(), b.d.data(), fmt::format("{} ({})", source.name, a.name()), first);
+    dequantize_rows(kernels_, rule.q4, f16, b.q.data(), b.d.data(), rows, cols, b.y.data());
+    deviations_[index] = deviation(b.x, b.y);
+    writer_.write_rows(item.array, item.row, item.rows, b.q, b.d);
+  }
+
+  static Deviation deviation(std::span<const float> x, std::span<const float> y) {
+    double error[4] = {}, weight[4] = {};  // four chains, so that additions need not wait for each other
+    for (std::size_t i = 0; i + 4 <= x.size(); i += 4)
+      for (std::size_t j = 0; j < 4; ++j) {
+        const double v = static_cast<double>(x[i + j]);
+        const double e = v - static_cast<double>(y[i + j]);
+        error[j] += e * e;
+        weight[j] += v * v;
+      }
+    return {(error[0] + error[1]) + (error[2] + error[3]), (weight[0] + weight[1]) + (weight[2] + weight[3])};
+  }
+
+  void report(std::uint64_t weights) {
+    if (!options_.progress) return;
+    const std::lock_guard lock(mutex_);
+    done_ += weights;
+    options_.progress({done_, total_});
+  }
+
+  ConvertSummary summary() const {
+    ConvertSummary s;
+    s.header = writer_.header();
+    s.bytes = writer_.size();
+    s.weights = total_;
+    s.notes = plan_.notes;
+    for (const ClassName& c : classes()) {
+      ClassError e{.name = c.name};
+      Deviation sum;
+      for (std::size_t i = 0; i < items_.size(); ++i) {
+        const MlbArray& a = writer_.arrays()[items_[i].array];
+        if (!a.quantized() || std::find(c.tensors.begin(), c.tensors.end(), a.tensor) == c.tensors.end()) continue;
+        e.type = a.kind == MlbKind::q4_0 ? MatrixType::q4_0 : MatrixType::q8_0;
+        e.weights += items_[i].rows * a.cols;
+        sum.error += deviations_[i].error;
+        sum.weight += deviations_[i].weight;
+      }
+      e.relative_rms = sum.weight > 0 ? std::sqrt(sum.error / sum.weight) : 0;
+      if (e.weights > 0) s.errors.push_back(e);
+    }
+    return s;
+  }
+
+  const ModelPlan& plan_;
+  const ConvertOptions& options_;
+  const Kernels& kernels_;
+  MlbWriter writer_;
+  std::vector<Item> items_;
+  std::vector<Deviation> deviations_;
+  std::vector<Buffers> buffers_;
+  std::uint64_t total_ = 0;
+  std::mutex mutex_;
+  std::uint64_t done_ = 0;
+  std::exception_ptr error_;
+  std::size_t error_item_ = 0;
+};
+
+}  // namespace
+
+ConvertSummary convert_weights(const ModelPlan& plan, const std::string& path, const ConvertOptions& options,
+                               const std::function<void()>& before_commit) {
+  return WeightsJob(plan, path, options).run(before_commit);
+}
+
+}  // namespace krafla

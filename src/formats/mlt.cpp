@@ -1,0 +1,135 @@
+#include "formats/mlt.h"
+
+#include <cstring>
+
+#include "base/output_file.h"
+
+namespace krafla {
+namespace {
+
+constexpr char kMagic[4] = {'M', 'L', 'T', '1'};
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kTokenHeader = 5;  // u8 attr, u32 len
+
+struct Header {
+  char magic[4];
+  std::uint32_t version;
+  std::uint32_t kind;
+  std::uint32_t n_vocab;
+  std::uint32_t n_merges;
+  std::int32_t bos;
+  std::int32_t eos;
+  std::uint32_t flags;
+};
+static_assert(sizeof(Header) == 32);
+static_assert(sizeof(MltMerge) == 12, "merges are copied from the file as they are");
+
+void check_id(std::string_view name, std::string_view field, std::int32_t id, std::size_t n_vocab) {
+  if (id < -1 || id >= static_cast<std::int64_t>(n_vocab))
+    fail(ML_E_FORMAT, "{}: {} is {}, allowed is -1 (none) to n_vocab - 1 = {}", name, field, id, static_cast<std::int64_t>(n_vocab) - 1);
+}
+
+void check_header(std::string_view name, const Header& h) {
+  if (std::memcmp(h.magic, kMagic, sizeof kMagic) != 0)
+    fail(ML_E_FORMAT, "{}: magic is {:02x} {:02x} {:02x} {:02x}, not \"MLT1\": this is no .mlt tokenizer", name,
+         static_cast<std::uint8_t>(h.magic[0]), static_cast<std::uint8_t>(h.magic[1]), static_cast<std::uint8_t>(h.magic[2]),
+         static_cast<std::uint8_t>(h.magic[3]));
+  if (h.version != kVersion) fail(ML_E_FORMAT, "{}: version is {}, allowed is {}", name, h.version, kVersion);
+  if (h.kind != 1 && h.kind != 2) fail(ML_E_FORMAT, "{}: kind is {}, allowed is 1 (SentencePiece) or 2 (byte-level)", name, h.kind);
+  check_id(name, "bos", h.bos, h.n_vocab);
+  check_id(name, "eos", h.eos, h.n_vocab);
+  if ((h.flags & ~kMltKnownFlags) != 0)
+    fail(ML_E_FORMAT, "{}: flags is {}, which has bits beyond the known ones ({})", name, h.flags, kMltKnownFlags);
+}
+
+void check_token(std::string_view name, std::size_t id, std::uint8_t attr, std::size_t length) {
+  if (attr != 0 && attr != kMltAdded && attr != kMltByte)
+    fail(ML_E_FORMAT, "{}: token {}: attr is {}, allowed is 0, 1 (added) or 2 (byte)", name, id, attr);
+  if (attr == kMltByte && length != 1) fail(ML_E_FORMAT, "{}: token {}: len of a byte token is {}, allowed is 1", name, id, length);
+}
+
+/// Ids in range, and the bytes of left and right joined are those of merged.
+void check_merge(std::string_view name, std::size_t rank, const MltMerge& merge, const std::vector<MltToken>& tokens) {
+  for (const auto& [field, id] : {std::pair{"left", merge.left}, {"right", merge.right}, {"merged", merge.merged}})
+    if (id >= tokens.size())
+      fail(ML_E_FORMAT, "{}: merge {}: {} is {}, allowed is less than n_vocab = {}", name, rank, field, id, tokens.size());
+  const std::string_view left = tokens[merge.left].bytes, right = tokens[merge.right].bytes, merged = tokens[merge.merged].bytes;
+  if (left.size() + right.size() != merged.size() || !merged.starts_with(left) || !merged.ends_with(right))
+    fail(ML_E_FORMAT, "{}: merge {}: the bytes of tokens {} and {} joined are not those of the merged token {}", name, rank, merge.left,
+         merge.right, merge.merged);
+}
+
+std::vector<MltToken> read_tokens(ByteReader& reader, std::uint32_t n_vocab, std::string_view name) {
+  if (reader.remaining() / kTokenHeader < n_vocab)  // before memory is taken for a count the file cannot hold
+    fail(ML_E_FORMAT, "{}: n_vocab is {}, but the {} bytes after the header hold at most {} tokens; the file is cut short or damaged", name,
+         n_vocab, reader.remaining(), reader.remaining() / kTokenHeader);
+  std::vector<MltToken> tokens(n_vocab);
+  for (std::uint32_t id = 0; id < n_vocab; ++id) {
+    if (reader.remaining() < kTokenHeader)
+      fail(ML_E_FORMAT, "{}: token {} needs at least {} bytes, but only {} are left; the file is cut short", name, id, kTokenHeader,
+           reader.remaining());
+    const auto attr = reader.read<std::uint8_t>("attr");
+    const auto length = reader.read<std::uint32_t>("len");
+    check_token(name, id, attr, length);
+    if (length > reader.remaining())
+      fail(ML_E_FORMAT, "{}: token {}: len is {}, but only {} bytes are left; the file is cut short or damaged", name, id, length,
+           reader.remaining());
+    const Bytes bytes = reader.take(length, "bytes");
+    tokens[id] = {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}, attr};
+  }
+  return tokens;
+}
+
+}  // namespace
+
+Mlt parse_mlt(Bytes bytes, std::string_view name) {
+  if (bytes.empty()) fail(ML_E_FORMAT, "{}: the file is empty", name);
+  ByteReader reader(bytes, name);
+  const auto header = reader.read<Header>("the header");
+  check_header(name, header);
+  Mlt mlt;
+  mlt.kind = static_cast<MltKind>(header.kind);
+  mlt.flags = header.flags;
+  mlt.bos = header.bos;
+  mlt.eos = header.eos;
+  mlt.tokens = read_tokens(reader, header.n_vocab, name);
+  const Bytes merges = reader.take(std::uint64_t{header.n_merges} * sizeof(MltMerge), "the merges (n_merges)");
+  mlt.merges.resize(header.n_merges);
+  if (!merges.empty()) std::memcpy(mlt.merges.data(), merges.data(), merges.size());
+  for (std::size_t rank = 0; rank < mlt.merges.size(); ++rank) check_merge(name, rank, mlt.merges[rank], mlt.tokens);
+  mlt.trailing = reader.remaining();
+  return mlt;
+}
+
+void write_mlt(const std::string& path, const Mlt& mlt) {
+  const auto count = [&](std::string_view field, std::size_t n) {
+    if (n > UINT32_MAX) fail(ML_E_FORMAT, "{}: {} is {}, allowed is at most {}", path, field, n, UINT32_MAX);
+    return static_cast<std::uint32_t>(n);
+  };
+  Header header{.magic = {},
+                .version = kVersion,
+                .kind = static_cast<std::uint32_t>(mlt.kind),
+                .n_vocab = count("n_vocab", mlt.tokens.size()),
+                .n_merges = count("n_merges", mlt.merges.size()),
+                .bos = mlt.bos,
+                .eos = mlt.eos,
+                .flags = mlt.flags};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  check_header(path, header);
+  std::string body(reinterpret_cast<const char*>(&header), sizeof header);
+  for (std::size_t id = 0; id < mlt.tokens.size(); ++id) {
+    const MltToken& token = mlt.tokens[id];
+    const std::uint32_t length = count("the len of a token", token.bytes.size());
+    check_token(path, id, token.attr, length);
+    body.push_back(static_cast<char>(token.attr));
+    body.append(reinterpret_cast<const char*>(&length), sizeof length);
+    body.append(token.bytes);
+  }
+  for (std::size_t rank = 0; rank < mlt.merges.size(); ++rank) check_merge(path, rank, mlt.merges[rank], mlt.tokens);
+  body.append(reinterpret_cast<const char*>(mlt.merges.data()), mlt.merges.size() * sizeof(MltMerge));
+  OutputFile file(path);
+  file.write(body.data(), body.size());
+  file.commit();
+}
+
+}  // namespace krafla

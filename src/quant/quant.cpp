@@ -1,0 +1,101 @@
+#include "quant/quant.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/float16.h"
+
+namespace krafla {
+namespace {
+
+constexpr float kF16Max = 65504.0f;
+
+void refuse_not_finite(const float* x, std::size_t cols, std::string_view name, std::size_t row) {
+  std::uint32_t largest = 0;  // an integer maximum of the magnitudes' bits, which vectorizes and sees NaN
+  for (std::size_t i = 0; i < cols; ++i) largest = std::max(largest, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
+  if (largest < 0x7f800000u) return;
+  const float* bad = std::find_if(x, x + cols, [](float v) { return !std::isfinite(v); });
+  fail(ML_E_FORMAT, "{} row {}: weight {} in column {}; allowed: finite weights", name, row, *bad, bad - x);
+}
+
+/// The imatrix weights of a row: imp × sqrt(s² + x²), s² the row's mean square (a float64 sum in ascending order, rounded once).
+void importance_weights(const float* x, std::span<const float> importance, float* w) {
+  double sum = 0;
+  for (std::size_t i = 0; i < importance.size(); ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  const auto s2 = static_cast<float>(sum / static_cast<double>(importance.size()));
+  for (std::size_t i = 0; i < importance.size(); ++i) w[i] = importance[i] * std::sqrt(s2 + x[i] * x[i]);
+}
+
+/// Stores one row's scales; a block whose scale is stored as zero becomes a block of zeros with d = +0.
+void store_scales(const QuantRule& rule, const float* scales, std::size_t blocks, std::uint8_t* q, std::uint8_t* d, std::string_view name,
+                  std::size_t row) {
+  const float limit = rule.d_f16 ? kF16Max : std::numeric_limits<float>::max();
+  const std::size_t block_bytes = quant_row_bytes(rule.q4, kQuantBlock);
+  for (std::size_t b = 0; b < blocks; ++b) {
+    if (!(std::fabs(scales[b]) <= limit))
+      fail(ML_E_FORMAT, "{} row {}: its weights need the scale {}; allowed: at most {}", name, row, scales[b],
+           rule.d_f16 ? "65504 with f16 scales (f32 scales have room)" : "the largest float");
+    const std::uint16_t half = rule.d_f16 ? float_to_f16(scales[b]) : std::uint16_t{0};
+    const bool zero = rule.d_f16 ? (half & 0x7fffu) == 0 : scales[b] == 0;
+    if (zero) {
+      std::memset(q + b * block_bytes, rule.q4 ? 0x88 : 0, block_bytes);
+      std::memset(d + b * (rule.d_f16 ? 2 : 4), 0, rule.d_f16 ? 2 : 4);
+    } else if (rule.d_f16) {
+      std::memcpy(d + b * 2, &half, 2);
+    } else {
+      std::memcpy(d + b * 4, &scales[b], 4);
+    }
+  }
+}
+
+}  // namespace
+
+void quantize_rows(const Kernels& kernels, const QuantRule& rule, const float* x, std::size_t rows, std::size_t cols, std::uint8_t* q,
+                   void* d, std::string_view name, std::size_t first_row) {
+  if (cols == 0 || cols % kQuantBlock != 0) fail(ML_E_SHAPE, "{}: rows of {} weights; allowed: multiples of 32", name, cols);
+  if (!rule.importance.empty() && rule.importance.size() != cols)
+    fail(ML_E_SHAPE, "{}: an importance of {} channels; allowed: {}", name, rule.importance.size(), cols);
+  const std::size_t blocks = cols / kQuantBlock;
+  std::vector<float> scales(blocks);
+  std::vector<float> weights(rule.importance.size());
+  auto* d_bytes = static_cast<std::uint8_t*>(d);
+  for (std::size_t r = 0; r < rows; ++r, x += cols) {
+    refuse_not_finite(x, cols, name, first_row + r);
+    if (!rule.q4) {
+      kernels.quantize_q8(x, blocks, rule.d_f16, q, scales.data());
+    } else if (rule.q4_rule == Q4Rule::round) {
+      kernels.quantize_q4_round(x, blocks, q, scales.data());
+    } else {
+      if (!weights.empty()) importance_weights(x, rule.importance, weights.data());
+      kernels.quantize_q4_search(x, weights.empty() ? nullptr : weights.data(), blocks, q, scales.data());
+    }
+    store_scales(rule, scales.data(), blocks, q, d_bytes, name, first_row + r);
+    q += quant_row_bytes(rule.q4, cols);
+    d_bytes += scale_row_bytes(rule.d_f16, cols);
+  }
+}
+
+void dequantize_rows(const Kernels& kernels, bool q4, bool d_f16, const std::uint8_t* q, const void* d, std::size_t rows, std::size_t cols,
+                     float* out) {
+  const Matrix w{.q = q, .d = d, .rows = rows, .cols = cols, .q4 = q4, .d_f16 = d_f16};
+  for (std::size_t r = 0; r < rows; ++r) kernels.dequantize_row(w, r, 0, out + r * cols);
+}
+
+std::vector<float> relative_importance(std::span<const double> sums, std::uint64_t tokens) {
+  std::vector<double> means(sums.size());
+  double total = 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    means[i] = sums[i] / static_cast<double>(tokens);
+    total += means[i];
+  }
+  const double mean = total / static_cast<double>(sums.size());
+  std::vector<float> result(sums.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) result[i] = static_cast<float>(std::max(means[i] / mean, 0.001));
+  return result;
+}
+
+}  // namespace krafla

@@ -1,0 +1,105 @@
+#include "tokenizer/pretokenize.h"
+
+#include "tokenizer/unicode.h"
+
+namespace krafla {
+
+Pretokenizer::Pretokenizer(const PretokenizeRules& rules) : rules_(rules) {
+  // A mark may be the Llama 3 regex's optional character before the letters; since it is a letter itself then, the match is the same.
+  const Class mark = rules.marks_are_letters ? kLetter : kOther;
+  by_class_ = {kOther, kLetter, kNumber, mark, kSpace, rules.split_digits ? kNumber : kOther};
+  for (std::size_t c = 0; c < ascii_.size(); ++c)
+    ascii_[c] = by_class_[static_cast<std::size_t>(code_point_class(static_cast<char32_t>(c)))];
+  if (!rules.gpt2_regex) ascii_['\n'] = ascii_['\r'] = kNewline;
+}
+
+Pretokenizer::Char Pretokenizer::wide(std::string_view text, std::size_t at) const {
+  const Utf8Char c = read_utf8(text.substr(at));
+  if (!c.valid) return {kOther, 1};
+  return {by_class_[static_cast<std::size_t>(code_point_class(c.code))], c.length};
+}
+
+std::size_t Pretokenizer::skip(std::string_view text, std::size_t at, Class cls) const {
+  while (at < text.size()) {
+    const Char c = char_at(text, at);
+    if (c.cls != cls) break;
+    at += c.length;
+  }
+  return at;
+}
+
+/// The length of 's 't 're 've 'm 'll 'd at the start, or 0.
+std::size_t Pretokenizer::contraction(std::string_view text) const {
+  if (text[0] != '\'' || text.size() < 2) return 0;
+  const auto letter = [&](std::size_t i) -> char {
+    if (i >= text.size()) return 0;
+    const char c = text[i];
+    return !rules_.gpt2_regex && c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  };
+  switch (letter(1)) {
+    case 's':
+    case 't':
+    case 'm':
+    case 'd': return 2;
+    case 'r':
+    case 'v': return letter(2) == 'e' ? 3 : 0;
+    case 'l': return letter(2) == 'l' ? 3 : 0;
+    default: break;
+  }
+  // U+017F (long s) equals s without case.
+  return !rules_.gpt2_regex && text.substr(1).starts_with("\xC5\xBF") ? 3 : 0;
+}
+
+std::size_t Pretokenizer::next(std::string_view text) const {
+  if (const std::size_t n = contraction(text)) return n;
+  return rules_.gpt2_regex ? next_gpt2(text) : next_llama3(text);
+}
+
+std::size_t Pretokenizer::next_gpt2(std::string_view text) const {
+  Char c = char_at(text, 0);
+  std::size_t at = 0;
+  if (text[0] == ' ' && text.size() > 1) {
+    const Char after = char_at(text, 1);
+    if (after.cls != kSpace && !(after.cls == kNumber && rules_.split_digits)) {
+      c = after;
+      at = 1;
+    }
+  }
+  if (c.cls == kSpace) return whitespace(text);
+  if (c.cls == kNumber && rules_.split_digits) return c.length;
+  return skip(text, at + c.length, c.cls);
+}
+
+std::size_t Pretokenizer::next_llama3(std::string_view text) const {
+  const Char c = char_at(text, 0);
+  if (c.cls == kLetter) return skip(text, c.length, kLetter);
+  if (c.cls == kNumber) {
+    std::size_t at = c.length;
+    if (rules_.single_digits || rules_.split_digits) return at;
+    for (int i = 1; i < 3 && is(text, at, kNumber); ++i) at += char_at(text, at).length;
+    return at;
+  }
+  if (c.cls != kNewline && is(text, c.length, kLetter)) return skip(text, c.length, kLetter);
+  if (c.cls == kOther || (text[0] == ' ' && is(text, 1, kOther))) return skip(text, skip(text, c.length, kOther), kNewline);
+  return whitespace(text);
+}
+
+/// \s*[\r\n]+ (Llama 3 only), \s+(?!\S), \s+ on a text that starts with white space.
+std::size_t Pretokenizer::whitespace(std::string_view text) const {
+  std::size_t at = 0, last = 0, after_newline = 0;
+  bool at_end = true;
+  while (at < text.size()) {
+    const Char c = char_at(text, at);
+    if (c.cls != kSpace && c.cls != kNewline) {
+      at_end = c.cls == kNumber && rules_.split_digits;  // the text before a digit is matched as if it ended there
+      break;
+    }
+    last = at;
+    at += c.length;
+    if (c.cls == kNewline) after_newline = at;
+  }
+  if (after_newline > 0) return after_newline;
+  return at_end || last == 0 ? at : last;  // the last space is left to what follows it
+}
+
+}  // namespace krafla

@@ -1,0 +1,54 @@
+// Cuts text into pre-tokens: the pieces that byte-pair merging never joins. Each supported regular expression is one
+// hand-made scanner that gives exactly the regex's leftmost alternatives, without recursion and in linear time.
+//
+//   GPT-2:   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//   Llama 3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace krafla {
+
+struct PretokenizeRules {
+  bool gpt2_regex = false;         // else the Llama 3 one
+  bool single_digits = false;      // \p{N} for \p{N}{1,3}; the GPT-2 regex has neither
+  bool split_digits = false;       // every numeric character is a piece, and the text around it is matched apart
+  bool marks_are_letters = false;  // [\p{L}\p{M}] for \p{L}
+};
+
+/// Immutable and thread-safe.
+class Pretokenizer {
+ public:
+  explicit Pretokenizer(const PretokenizeRules& rules);
+
+  /// The length of the first piece of `text`, which is not empty. Any bytes are legal: a byte that is not UTF-8 is one
+  /// character that is neither letter, number nor space. Called again with the rest, the total time is linear.
+  std::size_t next(std::string_view text) const;
+
+ private:
+  enum Class : std::uint8_t { kOther, kLetter, kNumber, kSpace, kNewline };  // as this regex sees a character
+  struct Char {
+    Class cls;
+    std::uint8_t length;
+  };
+  Char wide(std::string_view text, std::size_t at) const;
+  Char char_at(std::string_view text, std::size_t at) const {
+    const auto byte = static_cast<std::uint8_t>(text[at]);
+    return byte < 0x80 ? Char{ascii_[byte], 1} : wide(text, at);
+  }
+  std::size_t skip(std::string_view text, std::size_t at, Class cls) const;
+  bool is(std::string_view text, std::size_t at, Class cls) const { return at < text.size() && char_at(text, at).cls == cls; }
+  std::size_t contraction(std::string_view text) const;
+  std::size_t next_gpt2(std::string_view text) const;
+  std::size_t next_llama3(std::string_view text) const;
+  std::size_t whitespace(std::string_view text) const;
+
+  PretokenizeRules rules_;
+  std::array<Class, 128> ascii_;
+  std::array<Class, 6> by_class_;  // CodePointClass -> Class
+};
+
+}  // namespace krafla

@@ -1,0 +1,114 @@
+#include "tokenizer/vocabulary.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace krafla {
+namespace {
+
+template <class T>
+std::uint64_t load(const char* p) {
+  T value;
+  std::memcpy(&value, p, sizeof value);
+  return value;
+}
+
+/// The first 8 bytes (of fewer, all), distinct for distinct strings of one length up to 8. `s` is not empty.
+std::uint64_t head_of(std::string_view s) {
+  const char* p = s.data();
+  const std::size_t n = s.size();
+  if (n >= 8) return load<std::uint64_t>(p);
+  if (n >= 4) return load<std::uint32_t>(p) << 32 | load<std::uint32_t>(p + n - 4);
+  return load<std::uint8_t>(p) | load<std::uint8_t>(p + n / 2) << 8 | load<std::uint8_t>(p + n - 1) << 16;
+}
+
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t h = (a ^ b) * 0x9E3779B97F4A7C15u;
+  return (h ^ (h >> 32)) * 0xC2B2AE3D27D4EB4Fu;
+}
+
+/// Nothing depends on its value but speed.
+std::size_t hash(std::string_view s, std::uint64_t head) {
+  std::uint64_t h = mix(head, s.size());
+  for (std::size_t i = 8; i + 8 < s.size(); i += 8) h = mix(load<std::uint64_t>(s.data() + i), h);
+  if (s.size() > 8) h = mix(load<std::uint64_t>(s.data() + s.size() - 8), h);
+  return static_cast<std::size_t>(h ^ (h >> 32));
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(const Mlt& mlt) {
+  std::size_t total = 0;
+  for (const MltToken& token : mlt.tokens) total += token.bytes.size();
+  blob_.reserve(total);
+  offsets_.reserve(mlt.tokens.size() + 1);
+  attrs_.reserve(mlt.tokens.size());
+  offsets_.push_back(0);
+  for (const MltToken& token : mlt.tokens) {
+    blob_ += token.bytes;
+    offsets_.push_back(blob_.size());
+    attrs_.push_back(token.attr);
+    if (token.attr != kMltAdded) longest_ = std::max(longest_, token.bytes.size());
+  }
+  index_.resize(std::bit_ceil(std::max<std::size_t>(2 * size(), 2)));  // at most half full: short probes
+  for (std::size_t i = 0; i < size(); ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    const std::string_view key = bytes(id);
+    if (key.empty() || added(id) || find(key) >= 0) continue;
+    const std::uint64_t head = head_of(key);
+    std::size_t at = hash(key, head) & (index_.size() - 1);
+    while (index_[at].id >= 0) at = (at + 1) & (index_.size() - 1);
+    index_[at] = {head, static_cast<std::uint32_t>(key.size()), id};
+  }
+}
+
+std::int32_t Vocabulary::find(std::string_view key) const {
+  if (key.empty() || key.size() > longest_) return -1;
+  const std::uint64_t head = head_of(key);
+  for (std::size_t at = hash(key, head) & (index_.size() - 1);; at = (at + 1) & (index_.size() - 1)) {
+    const Entry& e = index_[at];
+    if (e.id < 0) return -1;
+    if (e.head == head && e.length == key.size() && (key.size() <= 8 || bytes(e.id) == key)) return e.id;
+  }
+}
+
+AddedTokens::AddedTokens(const Vocabulary& vocabulary, const std::vector<bool>& control) : starts_(256) {
+  for (std::size_t i = 0; i < vocabulary.size(); ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    if (vocabulary.added(id) && !vocabulary.bytes(id).empty()) tokens_.push_back({vocabulary.bytes(id), id, control[i]});
+  }
+  std::stable_sort(tokens_.begin(), tokens_.end(), [](const Token& a, const Token& b) { return a.bytes < b.bytes; });
+  const auto same = [](const Token& a, const Token& b) { return a.bytes == b.bytes; };
+  tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same), tokens_.end());  // the lowest id stays
+  for (const Token& token : tokens_) starts_[static_cast<std::uint8_t>(token.bytes[0])] = true;
+  if (std::count(starts_.begin(), starts_.end(), true) == 1) only_start_ = static_cast<std::uint8_t>(tokens_[0].bytes[0]);
+}
+
+std::size_t AddedTokens::candidate(std::string_view text, std::size_t from) const {
+  if (tokens_.empty()) return std::string_view::npos;
+  if (only_start_ >= 0) return text.find(static_cast<char>(only_start_), from);
+  while (from < text.size() && !starts_[static_cast<std::uint8_t>(text[from])]) ++from;
+  return from < text.size() ? from : std::string_view::npos;
+}
+
+AddedTokens::Match AddedTokens::match(std::string_view text, std::size_t control_limit) const {
+  // The tokens that begin with text[0..n) are a range of the sorted list, the token that is text[0..n) first: narrow it byte by byte.
+  Match best;
+  auto first = tokens_.begin(), last = tokens_.end();
+  for (std::size_t n = 0; n < text.size() && first != last; ++n) {
+    const auto byte = static_cast<std::uint8_t>(text[n]);
+    const auto at = [n](const Token& t) { return n < t.bytes.size() ? static_cast<std::uint8_t>(t.bytes[n]) : -1; };
+    first = std::partition_point(first, last, [&](const Token& t) { return at(t) < byte; });
+    last = std::partition_point(first, last, [&](const Token& t) { return at(t) == byte; });
+    if (first != last && first->bytes.size() == n + 1 && (!first->control || n + 1 <= control_limit)) best = {first->id, n + 1};
+  }
+  return best;
+}
+
+std::int32_t AddedTokens::find(std::string_view bytes) const {
+  const auto it = std::lower_bound(tokens_.begin(), tokens_.end(), bytes, [](const Token& t, std::string_view b) { return t.bytes < b; });
+  return it != tokens_.end() && it->bytes == bytes ? it->id : -1;
+}
+
+}  // namespace krafla

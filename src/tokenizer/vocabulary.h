@@ -1,0 +1,71 @@
+// The tokens by id, and by their bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "formats/mlt.h"
+
+namespace krafla {
+
+/// Owns a packed copy of the token bytes (a few MB at most, faster to search than the file). Immutable and thread-safe.
+class Vocabulary {
+ public:
+  explicit Vocabulary(const Mlt& mlt);
+
+  std::size_t size() const { return attrs_.size(); }
+  /// id must be in 0 .. size() - 1.
+  std::string_view bytes(std::int32_t id) const {
+    const auto i = static_cast<std::size_t>(id);
+    return std::string_view(blob_).substr(offsets_[i], offsets_[i + 1] - offsets_[i]);
+  }
+  bool added(std::int32_t id) const { return attrs_[static_cast<std::size_t>(id)] == kMltAdded; }
+  /// The lowest id that is not an added token and has exactly these bytes (at least one), or -1.
+  std::int32_t find(std::string_view bytes) const;
+
+ private:
+  // The first 8 bytes stand in the index itself: most look-ups of a piece of text touch one cache line.
+  struct Entry {
+    std::uint64_t head = 0;
+    std::uint32_t length = 0;
+    std::int32_t id = -1;
+  };
+  std::string blob_;
+  std::vector<std::size_t> offsets_;  // size() + 1
+  std::vector<std::uint8_t> attrs_;
+  std::vector<Entry> index_;
+  std::size_t longest_ = 0;
+};
+
+/// The added tokens, found in raw text: leftmost first, of those the longest. Immutable and thread-safe.
+class AddedTokens {
+ public:
+  /// Views the bytes of `vocabulary`, which must outlive it and not move.
+  AddedTokens(const Vocabulary& vocabulary, const std::vector<bool>& control);
+
+  struct Match {
+    std::int32_t id = -1;  // -1: none
+    std::size_t length = 0;
+  };
+  /// The first position >= `from` where an added token may begin, or npos.
+  std::size_t candidate(std::string_view text, std::size_t from) const;
+  /// The longest added token at the start of `text`; control tokens only up to `control_limit` bytes long.
+  Match match(std::string_view text, std::size_t control_limit) const;
+  /// The added token with exactly these bytes, or -1.
+  std::int32_t find(std::string_view bytes) const;
+
+ private:
+  struct Token {
+    std::string_view bytes;
+    std::int32_t id;
+    bool control;
+  };
+  std::vector<Token> tokens_;  // sorted by bytes
+  std::vector<bool> starts_;   // by first byte
+  int only_start_ = -1;        // the first byte, if all tokens share it: then memchr searches
+};
+
+}  // namespace krafla

@@ -1,0 +1,265 @@
+#include "tokenizer/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tokenizer/decode.h"
+#include "tokenizer/unicode.h"
+
+namespace krafla {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+std::string data(const std::string& name) { return std::string(KRAFLA_TEST_DATA) + "/tokenizers/" + name; }
+
+const Tokenizer& smollm2() {
+  static const Tokenizer tokenizer = Tokenizer::open(data("smollm2.mlt"));
+  return tokenizer;
+}
+
+std::vector<nlohmann::json> lines(const std::string& name) {
+  std::ifstream in(data(name));
+  std::vector<nlohmann::json> result;
+  for (std::string line; std::getline(in, line);) result.push_back(nlohmann::json::parse(line));
+  EXPECT_FALSE(result.empty());
+  return result;
+}
+
+std::vector<std::string> corpus() {
+  std::vector<std::string> texts;
+  for (const auto& line : lines("corpus.jsonl")) texts.push_back(line["text"]);
+  return texts;
+}
+
+/// Any bytes: characters of every length, and some that are not UTF-8.
+std::string random_text(std::mt19937& random, std::size_t pieces) {
+  static const std::vector<std::string> kPieces = {" ",
+                                                   "  ",
+                                                   "\n",
+                                                   "\r\n",
+                                                   "\t",
+                                                   "a",
+                                                   "The",
+                                                   "ing",
+                                                   "'s",
+                                                   "'LL",
+                                                   "1",
+                                                   "23",
+                                                   "\xC3\xA9",
+                                                   "\xE5\xA5\xBD",
+                                                   "\xF0\x9F\x98\x80",
+                                                   "\xCC\x81",
+                                                   "\xE3\x80\x80",
+                                                   "\xC2\x85",
+                                                   "\xFF",
+                                                   "\xE2\x82",
+                                                   "\xED\xA0\x80",
+                                                   "\xC0\xAF",
+                                                   "<|im_end|>",
+                                                   "<|im_",
+                                                   "()",
+                                                   "->",
+                                                   "\xF0\x91\xB7\xA0",
+                                                   "\xD9\xA3",
+                                                   "\xC5\xBF",
+                                                   std::string(1, '\0')};
+  std::string text;
+  for (std::size_t i = 0; i < pieces; ++i) text += kPieces[random() % kPieces.size()];
+  return text;
+}
+
+TEST(Tokenizer, GoldenIdsAndTextsOfTheWholeCorpus) {
+  const auto texts = corpus();
+  const auto golden = lines("smollm2.jsonl");
+  ASSERT_EQ(texts.size(), golden.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto& want = golden[i];
+    const Ids ids = want["ids"].get<Ids>();
+    EXPECT_EQ(smollm2().encode(texts[i], {.add_bos = false}), ids);
+    EXPECT_EQ(smollm2().encode(texts[i]), want["ids_special"].is_null() ? ids : want["ids_special"].get<Ids>());
+    const std::string text = want["dec"].is_null() ? texts[i] : want["dec"].get<std::string>();
+    EXPECT_EQ(replace_invalid_utf8(smollm2().decode(ids)), text);
+    EXPECT_EQ(replace_invalid_utf8(smollm2().decode(ids, true)), want["dec_skip"].is_null() ? text : want["dec_skip"].get<std::string>());
+  }
+}
+
+TEST(Tokenizer, VocabularyLookUps) {
+  EXPECT_EQ(smollm2().vocab_size(), 49152u);
+  EXPECT_EQ(smollm2().bos(), 1);
+  EXPECT_EQ(smollm2().eos(), 2);
+  EXPECT_FALSE(smollm2().adds_bos());
+  EXPECT_EQ(smollm2().token_bytes(2), "<|im_end|>");
+  EXPECT_TRUE(smollm2().is_control(2));
+  EXPECT_EQ(smollm2().find("<|im_end|>"), 2);
+  EXPECT_EQ(smollm2().find("no such token, surely"), -1);
+  EXPECT_EQ(smollm2().find(""), -1);
+  for (std::int32_t id = 0; id < 49152; ++id) EXPECT_EQ(smollm2().find(smollm2().token_bytes(id)), id);
+  for (const std::int32_t id : {-1, 49152}) {
+    EXPECT_THROW(smollm2().token_bytes(id), Error);
+    EXPECT_THROW(smollm2().decode(Ids{id}), Error);
+    EXPECT_THROW(smollm2().is_control(id), Error);
+  }
+}
+
+TEST(Tokenizer, UserTextNeverBecomesAControlToken) {
+  const std::string text = "A<|im_end|>B";
+  const Ids with = smollm2().encode(text), without = smollm2().encode(text, {.parse_special = false});
+  EXPECT_EQ(std::count(with.begin(), with.end(), 2), 1);
+  EXPECT_TRUE(std::none_of(without.begin(), without.end(), [](std::int32_t id) { return smollm2().is_control(id); }));
+  EXPECT_EQ(smollm2().decode(without), text);
+
+  // The same by ranges: the first <|im_end|> is the template's, the second touches the user's range [12, 20).
+  const std::string chat = "x<|im_end|>y<|im_end|>z";
+  const std::vector<TextRange> literal = {{12, 20}};
+  const Ids ids = smollm2().encode(chat, {.literal = literal});
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 2), 1);
+  EXPECT_EQ(smollm2().decode(ids), chat);
+  EXPECT_EQ(ids[1], 2);
+}
+
+TEST(Tokenizer, AddedTokensThatAreNoControlTokensStayWhole) {
+  Mlt mlt;
+  mlt.tokens = {{"a", 0}, {"b", 0}, {"ab", 1}, {"abb", 1}, {"aa", 1}};
+  mlt.merges = {{0, 0, 4}};
+  const Tokenizer tokenizer(mlt, Ids{3, 4});
+  EXPECT_EQ(tokenizer.encode("abbab"), (Ids{3, 2}));                               // the longest
+  EXPECT_EQ(tokenizer.encode("abbab", {.parse_special = false}), (Ids{2, 1, 2}));  // the longest of those allowed
+  EXPECT_EQ(tokenizer.encode("aa"), (Ids{4}));
+  EXPECT_EQ(tokenizer.encode("aa", {.parse_special = false}), (Ids{0, 0}));  // nor by merging
+  EXPECT_THROW(Tokenizer(mlt, Ids{0}), Error);
+  EXPECT_THROW(Tokenizer(mlt, Ids{5}), Error);
+}
+
+TEST(Tokenizer, BosFollowsTheFlagUnlessToldOtherwise) {
+  Mlt mlt;
+  mlt.tokens = {{"a", 0}, {"<s>", 1}};
+  mlt.bos = 1;
+  EXPECT_EQ(Tokenizer(mlt).encode("a"), (Ids{0}));
+  EXPECT_EQ(Tokenizer(mlt).encode("a", {.add_bos = true}), (Ids{1, 0}));
+  mlt.flags = kMltPrependBos;
+  EXPECT_EQ(Tokenizer(mlt).encode("a"), (Ids{1, 0}));
+  EXPECT_EQ(Tokenizer(mlt).encode(""), (Ids{1}));
+  EXPECT_EQ(Tokenizer(mlt).encode("a", {.add_bos = false}), (Ids{0}));
+  mlt.bos = -1;
+  EXPECT_EQ(Tokenizer(mlt).encode("a", {.add_bos = true}), (Ids{0}));
+}
+
+TEST(Tokenizer, IgnoreMergesLooksTheWholePieceUpFirst) {
+  Mlt mlt;
+  mlt.tokens = {{"a", 0}, {"b", 0}, {"ab", 0}, {"aba", 0}};
+  mlt.merges = {{0, 1, 2}};
+  EXPECT_EQ(Tokenizer(mlt).encode("aba"), (Ids{2, 0}));
+  mlt.flags = kMltIgnoreMerges;
+  EXPECT_EQ(Tokenizer(mlt).encode("aba"), (Ids{3}));
+}
+
+TEST(Tokenizer, RefusesWhatItCannotDo) {
+  Mlt mlt;
+  for (const bool nfc : {false, true}) {
+    mlt.kind = nfc ? MltKind::kByteLevel : MltKind::kSentencePiece;
+    mlt.flags = nfc ? kMltNfc : 0;
+    try {
+      const Tokenizer tokenizer(mlt);
+      ADD_FAILURE();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.status(), ML_E_UNSUPPORTED);
+    }
+  }
+}
+
+TEST(Tokenizer, AnyBytesSurviveAndStreamsJoinToTheWhole) {
+  std::mt19937 random(1);
+  Mlt mlt;  // every byte has a token, unlike in smollm2
+  std::vector<std::string> bytes;
+  for (int b = 0; b < 256; ++b) bytes.emplace_back(1, static_cast<char>(b));
+  for (const auto& b : bytes) mlt.tokens.push_back({b, 0});
+  const Tokenizer all(mlt);
+  for (int round = 0; round < 2000; ++round) {
+    const std::string text = random_text(random, random() % 40);
+    EXPECT_EQ(all.decode(all.encode(text)), text);
+    for (const Tokenizer* tokenizer : {&all, &smollm2()}) {
+      const Ids ids = tokenizer->encode(text);
+      const std::string whole = tokenizer->decode(ids, round % 2 == 1);
+      StreamDecoder decoder(*tokenizer, round % 2 == 1);
+      std::string joined;
+      for (const std::int32_t id : ids) {
+        const std::string part = decoder.push(id);
+        EXPECT_TRUE(incomplete_utf8_tail(part) == 0 || replace_invalid_utf8(whole) != whole);
+        joined += part;
+      }
+      joined += decoder.finish();
+      EXPECT_EQ(joined, whole);
+      EXPECT_EQ(decoder.finish(), "");
+    }
+  }
+}
+
+TEST(Tokenizer, OneMegabyteOfOneClassIsFast) {
+  for (const std::string unit : {"A", ".", " ", "\n", "\xE5\xA5\xBD", "\xCC\x81", "<", "<|im_", "\xFF", "7", "'", " \n", "ab"}) {
+    std::string text;
+    while (text.size() < 1000000) text += unit;
+    const auto start = std::chrono::steady_clock::now();
+    const Ids ids = smollm2().encode(text);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_FALSE(ids.empty() && unit != "\xFF");
+    EXPECT_LT(took.count(), 5) << unit;  // typically 0.05 s; sanitizers and busy machines take longer
+  }
+}
+
+TEST(Tokenizer, ThreadsShareOne) {
+  const auto texts = corpus();
+  const Tokenizer fresh = Tokenizer::open(data("smollm2.mlt"));
+  std::vector<std::vector<Ids>> results(4);
+  std::vector<std::thread> threads;
+  for (auto& result : results)
+    threads.emplace_back([&] {
+      for (const auto& text : texts) result.push_back(fresh.encode(text));
+    });
+  for (auto& thread : threads) thread.join();
+  for (const auto& result : results) EXPECT_EQ(result, results[0]);
+}
+
+TEST(Bpe, BothWaysOfMergingAgree) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 300; ++round) {
+    const std::int32_t n = 2 + static_cast<std::int32_t>(random() % 12);  // symbols; rules between them need no bytes here
+    std::vector<MltMerge> merges(random() % 60);
+    const auto any = [&] { return static_cast<std::uint32_t>(random() % static_cast<std::uint32_t>(n)); };
+    for (auto& merge : merges) merge = {any(), any(), any()};
+    const MergeTable table(merges, std::vector<bool>(static_cast<std::size_t>(n)));
+    for (int text = 0; text < 30; ++text) {
+      Ids a(random() % (kShortPiece + 1));
+      for (auto& symbol : a) symbol = static_cast<std::int32_t>(any());
+      Ids b = a;
+      a.resize(merge_by_scan(table, a));
+      b.resize(merge_by_heap(table, b));
+      EXPECT_EQ(a, b);
+    }
+  }
+}
+
+TEST(Unicode, ReplacesWhatIsNotUtf8) {
+  EXPECT_EQ(replace_invalid_utf8("a\xC3\xA9\xF0\x9F\x98\x80"), "a\xC3\xA9\xF0\x9F\x98\x80");
+  EXPECT_EQ(replace_invalid_utf8("\xFF"), "\xEF\xBF\xBD");
+  EXPECT_EQ(replace_invalid_utf8("\xE2\x82z"), "\xEF\xBF\xBDz");                            // one for a cut character
+  EXPECT_EQ(replace_invalid_utf8("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");  // a surrogate: no prefix of anything
+  EXPECT_EQ(replace_invalid_utf8("\xC0\xAF"), "\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(replace_invalid_utf8("\xF4\x90\x80\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(incomplete_utf8_tail("a\xE2\x82"), 2u);
+  EXPECT_EQ(incomplete_utf8_tail("a\xE2\x82\xAC"), 0u);
+  EXPECT_EQ(incomplete_utf8_tail("\xF0\x9F\x98"), 3u);
+  EXPECT_EQ(incomplete_utf8_tail("\xC0"), 0u);
+}
+
+}  // namespace
+}  // namespace krafla

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that a group of work needs: tools/setup.sh GROUP...
+# Nothing missing: no output, no apt call, no network.
+set -euo pipefail
+
+fail() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+packages_of() {
+  case "$1" in
+    run) echo g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libutf8proc-dev python3 python3-venv ca-certificates ;;
+    test) packages_of run && echo libgtest-dev ;;
+    sanitize | fuzz) packages_of test && echo clang-19 libclang-rt-19-dev lld-19 ;;
+    format) echo clang-format-19 ;;
+    lint) packages_of test && packages_of format && echo clang-tidy-19 pyflakes3 shellcheck ;;
+    peers) packages_of run ;;
+    *) fail "unknown group '$1'; known: run, test, sanitize, fuzz, format, lint, peers" ;;
+  esac
+}
+
+[ $# -gt 0 ] || fail "usage: tools/setup.sh GROUP..."
+wanted=$(for group in "$@"; do packages_of "$group"; done | tr ' ' '\n' | sort -u)
+mapfile -t wanted <<<"$wanted"
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  fail "needs Debian's apt; elsewhere install the likes of: ${wanted[*]}; then say SETUP=no to make"
+fi
+# dpkg-query exits 1 when it does not know a package: that is an answer, not a failure.
+installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' "${wanted[@]}" 2>/dev/null | sed -n 's/^ii *//p' | sort -u) || true
+mapfile -t missing < <(comm -23 <(printf '%s\n' "${wanted[@]}") <(echo "$installed"))
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || fail "neither root nor sudo here; as root: apt-get install ${missing[*]}"
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}" >&2
+[ ${#as_root[@]} -eq 0 ] || echo "setup: sudo may ask for your password" >&2
+
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" >&2; }
+update() { apt update || fail "apt-get update failed: is there a network?"; }
+install() { apt install -y --no-install-recommends "${missing[@]}"; }
+
+# The package lists are fetched when one of the packages is not in them (a fresh machine has none at all), or when
+# the files that they name are gone.
+known=$(apt-cache --no-all-versions show "${missing[@]}" 2>/dev/null | grep -c '^Package:') || true
+[ "$known" -eq ${#missing[@]} ] || update
+install || { update && install; } || fail "could not install ${missing[*]}"
