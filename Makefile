@@ -112,7 +112,7 @@ format: setup-format  ## writes the C++ in the one format
 	@find $(CXX_FOLDERS) -name '*.cpp' -o -name '*.h' -o -name '*.hpp' -o -name '*.c' | xargs clang-format-19 -i
 
 fuzz: setup-fuzz  ## each fuzz target for FUZZ_SECONDS=60, from its corpus
-	@cmake --preset fuzz >&2 && cmake --build build/fuzz >&2
+	@cmake --preset fuzz -DKRAFLA_TESTS=OFF >&2 && cmake --build build/fuzz >&2
 	@tools/fuzz.sh build/fuzz/fuzz $(FUZZ_SECONDS)
 
 bench: setup-peers $(KRAFLA) $(GGUF)  ## krafla and llama.cpp side by side (builds llama.cpp: 20 minutes the first time)

@@ -3,7 +3,8 @@
 
 llama.cpp comes as llama-cpp-python, built for this CPU, and is driven through its C API in a process of its own: no Python
 between the steps but one call each. Its quantizer makes the pure Q8_0 and Q4_0 GGUFs, `krafla convert` the .mlb files from
-those. Prefill is one batch of 512 tokens, decode 128 single steps after a prompt of 16, both on given ids, without sampling.
+those. Prefill is 512 tokens into an empty context, decode 128 single steps into an empty context, both on given ids, with the
+classifier where a generation needs it and without sampling; each the median of three in a process.
 The engines take turns, so that a change of the machine's mood meets both; medians are compared. llama.cpp is measured with
 flash attention on and off, and the better median of the two counts.
 """
@@ -21,7 +22,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "models/cache/SmolLM2-135M-Instruct.Q4_1.gguf"
 WORK = ROOT / "build/peers"
-PREFILL, DECODE, PROMPT = 512, 128, 16
+PREFILL, DECODE, REPEATS = 512, 128, 3
 FTYPES = {"q8_0": 7, "q4_0": 2}  # llama.cpp's LLAMA_FTYPE_MOSTLY_*
 BUSY_LIMIT = 0.10  # of the CPU in others' hands: more than this and figures mean little
 
@@ -76,31 +77,30 @@ def llama_measure(path, threads, flash):
             sys.exit("llama_decode failed")
         llama.llama_synchronize(context)
 
-    def seconds(work):
+    def rate(count, size):
+        """Tokens per second of feeding `count` tokens into an empty context, `size` at once."""
+        llama.llama_memory_clear(memory, True)
         start = time.perf_counter()
-        work()
-        return time.perf_counter() - start
+        for first in range(0, count, size):
+            step(first, size)
+        return count / (time.perf_counter() - start)
 
-    step(0, PROMPT)  # warm: pages, threads, buffers
-    step(0, 1)
-    llama.llama_memory_clear(memory, True)
-    prefill = seconds(lambda: step(0, PREFILL))
-    llama.llama_memory_clear(memory, True)
-    step(0, PROMPT)
-    decode = seconds(lambda: [step(PROMPT + i, 1) for i in range(DECODE)])
-    return {"prefill": PREFILL / prefill, "decode": DECODE / decode, "system": llama.llama_print_system_info().decode()}
+    rate(32, 16)  # warm: pages, threads, buffers
+    prefill = statistics.median(rate(PREFILL, PREFILL) for _ in range(REPEATS))
+    decode = statistics.median(rate(DECODE, 1) for _ in range(REPEATS))
+    return {"prefill": prefill, "decode": decode, "system": llama.llama_print_system_info().decode()}
 
 
 # ---- the run ----
 
 
 def krafla_measure(program, model, threads):
-    command = [program, "bench", model, "--prefill", PREFILL, "--decode", DECODE, "-t", threads, "--json"]
+    command = [program, "bench", model, "--prefill", PREFILL, "--decode", DECODE, "-t", threads, "--repeats", REPEATS, "--json"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"peers: {' '.join(map(str, command))} failed: {done.stderr.strip().splitlines()[-1:]}")
     result = json.loads(done.stdout)
-    return {name: result[name][0]["tok_s"] for name in ("prefill", "decode")}
+    return {"prefill": result["prefill"][0]["tok_s"], "decode": result["decode"][0]["tok_s"], "system": result.get("isa", "")}
 
 
 def llama_process(*arguments):
@@ -146,16 +146,17 @@ def measure(kind, threads, rounds, krafla):
     if krafla:
         turns = {"krafla": lambda: krafla_measure(krafla, model, threads), **turns}
     samples = {engine: {"prefill": [], "decode": []} for engine in turns}
-    busy = []
+    busy, systems = [], {}
     for number in range(rounds):
         busy.append(busy_share(0.5))
         for engine, turn in turns.items():
             result = turn()
+            systems[engine] = result["system"]
             for name, values in samples[engine].items():
                 values.append(result[name])
         shown = ", ".join(f"{engine} {values['prefill'][-1]:.0f}/{values['decode'][-1]:.1f}" for engine, values in samples.items())
         note(f"{kind}, {threads} threads, round {number + 1}: {shown} tokens/s{'  (others are busy)' if busy[-1] > BUSY_LIMIT else ''}")
-    return {"kind": kind, "threads": threads, "samples": samples, "busy": busy}
+    return {"kind": kind, "threads": threads, "samples": samples, "systems": systems, "busy": busy}
 
 
 def table(results):

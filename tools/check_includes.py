@@ -2,8 +2,8 @@
 """Holds the includes of src/ against the folders' rules, and keeps include/krafla/ free of anyone else's headers.
 
 The rules are the table of docs/architecture.md ("May include"). A folder's krafla_library(NAME folders...) line may
-list no more than its row, and its files include no more than that line; nothing is allowed by way of another folder.
-A folder without such a line (a program's) goes by its row.
+list no more than its row, and its files include no more than that line; nothing is allowed by way of another folder,
+except base/, which is everyone's. A folder without such a line (a program's) goes by its row.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ def rules():
     """{folder: the folders it may include}, from the rows `| kernels | base |` of the page's table."""
     page = (ROOT / "docs/architecture.md").read_text()
     rows = re.findall(r"^\| `(\w+)/` \|[^|]*\| ([^|]*) \|$", page, re.MULTILINE)
-    return {folder: set(re.findall(r"\w+", allowed)) - {"nothing"} for folder, allowed in rows}
+    return {folder: set(re.findall(r"\w+", allowed)) | {"base"} for folder, allowed in rows}
 
 
 def sources(folder):
@@ -34,13 +34,13 @@ def check_folder(folder, allowed):
         if name != folder.name:
             found.append(f"src/{folder.name}/CMakeLists.txt: the library is called {name}")
         found += [f"src/{folder.name}/CMakeLists.txt: lists {other}, which docs/architecture.md does not allow" for other in sorted(set(listed) - allowed)]
-        allowed = set(listed)
+        allowed = set(listed) | {"base"}
     folders = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
     for path in sources(folder):
         for _, header in INCLUDE.findall(path.read_text()):
             first = header.split("/")[0]
             if first in folders and first not in allowed | {folder.name}:
-                found.append(f"{path.relative_to(ROOT)}: includes {header}; {folder.name} may include: {', '.join(sorted(allowed)) or 'nothing'}")
+                found.append(f"{path.relative_to(ROOT)}: includes {header}; {folder.name} may include: {', '.join(sorted(allowed))}")
             if header.startswith("../") or "/../" in header:
                 found.append(f"{path.relative_to(ROOT)}: includes {header}; write the path from src/")
     return found

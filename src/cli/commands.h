@@ -10,6 +10,7 @@ void add_bench(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_logits(CLI::App& app);
+void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_verify(CLI::App& app);
 

@@ -8,11 +8,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "engine/model_files.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/unicode.h"
 
@@ -39,16 +41,7 @@ Tokenizer open_tokenizer(const std::string& path) {
   std::string base = path;
   for (const std::string_view extension : {".mlt", ".mlb", ".json"})
     if (path.ends_with(extension)) base.resize(path.size() - extension.size());
-  std::optional<Ids> control_ids;
-  if (std::ifstream in(base + ".json"); in) {
-    try {
-      const Json json = Json::parse(in);
-      if (json.contains("control_ids")) control_ids = json["control_ids"].get<Ids>();
-    } catch (const Json::exception& e) {
-      fail(ML_E_FORMAT, "{}.json: control_ids: {}", base, e.what());
-    }
-  }
-  return Tokenizer::open(base + ".mlt", control_ids);
+  return Tokenizer::open(base + ".mlt", read_model_info(base + ".json").control_ids);
 }
 
 void write_out(std::string_view bytes) {
@@ -78,9 +71,11 @@ Ids parse_ids(std::string_view text) {
 
 std::string convert_line(const Tokenizer& tokenizer, const Options& options, const std::string& line) {
   const Json json = Json::parse(line);
+  if (options.decode ? !json.is_array() : !json.is_string())
+    fail(ML_E_ERROR, "not a JSON {}", options.decode ? "list of token ids" : "string");
   if (!options.decode) return "[" + joined(tokenizer.encode(json.get_ref<const std::string&>(), options.encode()), ",") + "]\n";
   Ids ids;
-  for (const Json& id : json.is_array() ? json : throw Error(ML_E_ERROR, "not a list of token ids")) {
+  for (const Json& id : json) {
     const bool fits = id.is_number_integer() && id >= 0 && id <= INT32_MAX;
     if (!fits) fail(ML_E_ERROR, "{} is not a token id", id.dump());
     ids.push_back(id.get<std::int32_t>());

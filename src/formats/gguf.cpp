@@ -114,6 +114,7 @@ class GgufParser {
     for (std::uint64_t i = 0; i < n_keys_; ++i) {
       GgufEntry& e = g_.metadata.emplace_back();
       e.key = string("a metadata key");
+      if (e.key.empty()) fail(ML_E_FORMAT, "{}: metadata key {} is empty; allowed: at least one character", g_.name, i);
       e.value.type = type(e.key);
       value(e);
     }

@@ -178,7 +178,7 @@ void zero_unused(MlbHeader& h, std::uint8_t used_flags) {
     h.rope_orig_max_seq = 0;
   }
   if (h.rot_dim == h.head_size()) h.rot_dim = 0;
-  if (h.attn_scale == static_cast<float>(1.0 / std::sqrt(double{static_cast<double>(h.head_size())}))) h.attn_scale = 0;
+  if (h.attn_scale == static_cast<float>(1.0 / std::sqrt(static_cast<double>(h.head_size())))) h.attn_scale = 0;
   if (h.embed_scale == 1) h.embed_scale = 0;
   if (std::uint64_t{h.head_dim} * h.n_heads == h.dim) h.head_dim = 0;
   if ((used_flags & kLayerWindow) == 0) h.sliding_window = 0;

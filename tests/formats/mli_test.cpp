@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/mapped_file.h"
+#include "formats/mlb.h"
 #include "test_files.h"
 
 namespace krafla {
@@ -17,7 +18,11 @@ TEST(Mli, BadFilesGiveTheirStatusAndSayWhy) {
     ++seen;
     const auto [status, message] = outcome([&] {
       const MappedFile mapped(data_path("bad/" + file));
-      parse_mli(mapped.bytes(), file);
+      const Mli mli = parse_mli(mapped.bytes(), file);
+      if (!entry.contains("model")) return;
+      const MappedFile model(data_path("bad/" + entry["model"].get<std::string>()));
+      const MlbHeader header = parse_mlb_header(model.bytes(), "model");
+      check_mli_model(mli, header, mlb_stored_flags(header, model.bytes(), "model"), file);
     });
     EXPECT_EQ(status, entry["status"].get<std::string>()) << message;
     for (const std::string mention : entry["mentions"]) EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;

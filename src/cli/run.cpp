@@ -1,0 +1,169 @@
+// `krafla run`: a prompt goes in, text comes out.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "chat/chat.h"
+#include "cli/commands.h"
+#include "cli/compute.h"
+#include "engine/generate.h"
+#include "engine/model_files.h"
+
+namespace krafla::cli {
+namespace {
+
+struct RunOptions {
+  ComputeOptions compute;
+  std::optional<std::string> prompt, prompt_file;
+  std::string system, tokenizer;
+  bool raw = false, verbose = false;
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;
+  std::optional<int> top_k;
+  GenerateOptions generate;
+};
+
+/// What a user gets who asks for nothing, where the model's JSON says nothing either: the defaults people know from llama.cpp.
+constexpr float kTemperature = 0.8f, kTopP = 0.95f, kMinP = 0.05f;
+constexpr int kTopK = 40;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// The first Ctrl-C stops the answer, the second the program.
+void on_interrupt(int) {
+  interrupted = 1;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+std::string read_all(std::FILE* file) {
+  std::string text;
+  char buffer[65536];
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), file)) > 0;) text.append(buffer, n);
+  return text;
+}
+
+std::string read_prompt(const RunOptions& options) {
+  if (options.prompt) return *options.prompt;
+  if (options.prompt_file) {
+    std::FILE* file = std::fopen(options.prompt_file->c_str(), "rb");
+    if (file == nullptr) fail(ML_E_IO, "{}: cannot be opened", *options.prompt_file);
+    std::string text = read_all(file);
+    std::fclose(file);
+    return text;
+  }
+  if (isatty(STDIN_FILENO)) fail(ML_E_ARG, "there is no prompt: give one with --prompt TEXT, or pipe one in");
+  std::string text = read_all(stdin);
+  while (!options.raw && !text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();  // the pipe's, not the user's
+  return text;
+}
+
+SamplingOptions sampling(const RunOptions& options, const SamplingDefaults& model) {
+  SamplingOptions out = options.generate.sampling;
+  out.temperature = options.temperature.value_or(model.temperature.value_or(kTemperature));
+  out.top_k = options.top_k.value_or(model.top_k.value_or(kTopK));
+  out.top_p = options.top_p.value_or(model.top_p.value_or(kTopP));
+  out.min_p = options.min_p.value_or(model.min_p.value_or(kMinP));
+  out.repetition_penalty = options.repetition_penalty.value_or(model.repetition_penalty.value_or(1.0f));
+  return out;
+}
+
+std::vector<std::int32_t> encode_prompt(const RunOptions& options, const ModelInfo& info, const Tokenizer& tokenizer) {
+  const std::string text = read_prompt(options);
+  if (options.raw || info.chat_template.empty()) return tokenizer.encode(text);
+  std::vector<Message> messages;
+  if (!options.system.empty()) messages.push_back({"system", options.system});
+  messages.push_back({"user", text});
+  const Prompt prompt = render_chat(info.chat_template, messages, true);
+  return tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
+}
+
+std::vector<std::int32_t> end_ids(const ModelInfo& info, const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids = info.end_ids;
+  if (tokenizer.eos() >= 0) ids.push_back(tokenizer.eos());
+  return ids;
+}
+
+void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens, const Generation& result, double open_seconds) {
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto rate = [](std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
+  const double mb = 1e-6;
+  std::fprintf(stderr, "open    %8.1f ms   %s, %.1f MB, kernels %s, threads %d\n", 1e3 * open_seconds, model.path().c_str(),
+               mb * static_cast<double>(model.file_bytes()), context.kernels.name, context.threads.size());
+  std::fprintf(stderr, "prompt  %8.1f ms   %zu tokens, %.1f tokens/s\n", 1e3 * result.prompt_seconds, prompt_tokens,
+               rate(prompt_tokens, result.prompt_seconds));
+  std::fprintf(stderr, "answer  %8.1f ms   %zu tokens, %.1f tokens/s\n", 1e3 * result.answer_seconds, result.ids.size(),
+               rate(result.ids.size(), result.answer_seconds));
+  std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n", mb * 1024 * static_cast<double>(usage.ru_maxrss),
+               mb * static_cast<double>(result.kv_bytes));
+}
+
+void run(RunOptions& options) {
+  const ModelFiles files = find_model_files(options.compute.model);
+  const ModelInfo info = read_model_info(files.json);
+  const auto start = std::chrono::steady_clock::now();
+  const auto context = make_context(options.compute);
+  const Model model = open_model(options.compute, *context);
+  const Tokenizer tokenizer = Tokenizer::open(options.tokenizer.empty() ? files.mlt : options.tokenizer, info.control_ids);
+  const double open_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (tokenizer.vocab_size() > model.header().vocab)
+    fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", files.mlt, tokenizer.vocab_size(), files.mlb,
+         model.header().vocab);
+
+  options.generate.sampling = sampling(options, info.sampling);
+  options.generate.end_ids = end_ids(info, tokenizer);
+  options.generate.cancelled = [] { return interrupted != 0; };
+  options.generate.on_text = [](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  const std::vector<std::int32_t> prompt = encode_prompt(options, info, tokenizer);
+  std::signal(SIGINT, on_interrupt);
+  const Generation result = generate(model, tokenizer, *context, prompt, options.generate);
+  std::fputc('\n', stdout);
+  if (std::fflush(stdout) != 0) fail(ML_E_IO, "standard output cannot be written");
+  if (options.verbose) print_timings(*context, model, prompt.size(), result, open_seconds);
+}
+
+void add_sampling_options(CLI::App& command, RunOptions& options) {
+  SamplingOptions& sampling = options.generate.sampling;
+  const char* group = "Sampling (defaults: the model's JSON, else the value given here)";
+  command.add_option("--temperature,--temp", options.temperature, fmt::format("0 takes the likeliest token; {}", kTemperature))->group(group);
+  command.add_option("--top-k", options.top_k, fmt::format("Only the k likeliest; 0: all; {}", kTopK))->group(group);
+  command.add_option("--top-p", options.top_p, fmt::format("Only the likeliest that make up p; {}", kTopP))->group(group);
+  command.add_option("--min-p", options.min_p, fmt::format("Only those at least p times as likely as the likeliest; {}", kMinP))->group(group);
+  command.add_option("--repetition-penalty", options.repetition_penalty, "Divides the logits of tokens seen; 1 is off")->group(group);
+  command.add_option("--presence-penalty", sampling.presence_penalty, "Taken from the logits of tokens seen; 0 is off")->group(group);
+  command.add_option("--frequency-penalty", sampling.frequency_penalty, "The same for each time seen; 0 is off")->group(group);
+  command.add_option("--penalty-window", sampling.penalty_window, "Tokens that the penalties look back; -1: all")->group(group);
+  command.add_option("--seed", sampling.seed, "The same seed gives the same text, on every machine; 0")->group(group);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("run", "Answer a prompt");
+  auto options = std::make_shared<RunOptions>();
+  add_compute_options(*command, options->compute);
+  auto* prompt = command->add_option("-p,--prompt", options->prompt, "The prompt; without it and --file, standard input is read");
+  command->add_option("-f,--file", options->prompt_file, "A file with the prompt")->excludes(prompt);
+  command->add_option("--system", options->system, "The system message of the chat");
+  command->add_flag("--raw", options->raw, "Continue the prompt as it is, without the model's chat template");
+  command->add_option("-z,--tokenizer", options->tokenizer, "The .mlt file; the default is the one beside the model");
+  command->add_option("--ctx", options->generate.context, "Positions of prompt and answer at most; the default is the model's max_seq");
+  command->add_option("-n,--max-tokens", options->generate.max_tokens, "Tokens of the answer at most");
+  add_kv_option(*command, options->generate.kv);
+  command->add_flag("-v,--verbose", options->verbose, "Print timings and memory at the end, to standard error");
+  add_sampling_options(*command, *options);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace krafla::cli

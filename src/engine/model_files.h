@@ -1,0 +1,40 @@
+// The three files of a model, NAME.mlb, NAME.mlt and NAME.json, and what the JSON says (docs/formats/json.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace krafla {
+
+/// Paths of one model's files. The .mlt and the .json need not exist.
+struct ModelFiles {
+  std::string mlb, mlt, json;
+};
+
+/// `name` is any of the three paths, or their common part NAME. ML_E_IO when there is no NAME.mlb: the message says what is
+/// there instead (a folder, a GGUF) and what to do.
+ModelFiles find_model_files(const std::string& name);
+
+/// Default sampling of a model, where the JSON gives it.
+struct SamplingDefaults {
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;
+  std::optional<int> top_k;
+};
+
+/// What the JSON beside a model says; empty where it says nothing.
+struct ModelInfo {
+  std::string name, source, license;
+  std::string chat_template;
+  std::optional<std::int32_t> bos;
+  std::vector<std::int32_t> end_ids;
+  std::optional<std::vector<std::int32_t>> control_ids;
+  SamplingDefaults sampling;
+};
+
+/// Reads the JSON; a missing file gives an empty ModelInfo. ML_E_FORMAT for broken JSON or a key of the wrong type, named.
+/// Unknown keys are ignored.
+ModelInfo read_model_info(const std::string& path);
+
+}  // namespace krafla
