@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from format_error import FORMAT, SHAPE, FormatError, bad
+from format_error import FORMAT, SHAPE, bad
 
 BLOCK = 32
 F16_MAX = 65504.0

@@ -79,38 +79,44 @@ void quantize_q8(const float* x, size_t blocks, bool f16, uint8_t* q, float* d) 
   }
 }
 
-/// One candidate of the search: levels for the inverse scale, the scale fitted to them by weighted least squares, its error.
-struct Candidate {
-  Blocks levels;
+/// The levels of one candidate. |y| is at most 8.4 and a little, so only the upper end needs a clamp.
+inline F q4_level(F x, F inverse) {
+  const F y = x * inverse;
+  return at_most(round_half_away(y, y), 7.0f);
+}
+
+/// Scale and error of a candidate.
+struct Fit {
   F d;
   F error;
 };
 
-inline void fit(const Blocks& x, const Blocks& w, F inverse, Candidate& c) {
+/// The scale fitted by weighted least squares to the levels that `inverse` gives, and its weighted error. wx: w * x.
+inline Fit fit(const Blocks& x, const Blocks& w, const Blocks& wx, F inverse) {
   F numerator[kLanes], denominator[kLanes], error[kLanes];
+  Blocks levels;
   for (int lane = 0; lane < kLanes; ++lane) {
     F num = set1(0.0f);
     F den = set1(0.0f);
     for (int i = lane; i < kBlock; i += kLanes) {
-      const F y = x.v[i] * inverse;
-      const F level = at_most(at_least(round_half_away(y, y), -8.0f), 7.0f);
-      num = num + (w.v[i] * x.v[i]) * level;
+      const F level = q4_level(x.v[i], inverse);
+      num = num + wx.v[i] * level;
       den = den + w.v[i] * (level * level);
-      c.levels.v[i] = level;
+      levels.v[i] = level;
     }
     numerator[lane] = num;
     denominator[lane] = den;
   }
-  c.d = fold_lanes(numerator) / fold_lanes(denominator);
+  const F d = fold_lanes(numerator) / fold_lanes(denominator);
   for (int lane = 0; lane < kLanes; ++lane) {
     F sum = set1(0.0f);
     for (int i = lane; i < kBlock; i += kLanes) {
-      const F e = x.v[i] - c.d * c.levels.v[i];
+      const F e = x.v[i] - d * levels.v[i];
       sum = sum + w.v[i] * (e * e);
     }
     error[lane] = sum;
   }
-  c.error = fold_lanes(error);
+  return {d, fold_lanes(error)};
 }
 
 /// Weights of a block all zero (an importance times what underflowed): x * x in their place.
@@ -141,17 +147,20 @@ void quantize_q4_search(const float* x, const float* w, size_t blocks, uint8_t* 
     } else {
       for (int i = 0; i < kBlock; ++i) weights.v[i] = v.v[i] * v.v[i];
     }
-    Candidate best, next;
-    fit(v, weights, set1(-6.0f) / largest, best);
+    Blocks wx;
+    for (int i = 0; i < kBlock; ++i) wx.v[i] = weights.v[i] * v.v[i];
+    F best_inverse = set1(-6.0f) / largest;
+    Fit best = fit(v, weights, wx, best_inverse);
     for (int k = 1; k <= 12; ++k) {
-      fit(v, weights, set1(static_cast<float>(-6 - 0.2 * k)) / largest, next);
+      const F inverse = set1(static_cast<float>(-6 - 0.2 * k)) / largest;
+      const Fit next = fit(v, weights, wx, inverse);
       const Mask better = lt(next.error, best.error);  // false for NaN: the earlier candidate stays
       best.d = select(better, next.d, best.d);
       best.error = select(better, next.error, best.error);
-      for (int i = 0; i < kBlock; ++i) best.levels.v[i] = select(better, next.levels.v[i], best.levels.v[i]);
+      best_inverse = select(better, inverse, best_inverse);
     }
-    for (int i = 0; i < kBlock; ++i) best.levels.v[i] = select(empty, zero, best.levels.v[i]);
-    store_q4(best.levels, n, q + b * (kBlock / 2));
+    for (int i = 0; i < kBlock; ++i) v.v[i] = select(empty, zero, q4_level(v.v[i], best_inverse));
+    store_q4(v, n, q + b * (kBlock / 2));
     store_first(d + b, select(empty, zero, best.d / scale), n);
   }
 }

@@ -32,10 +32,10 @@ TEST(Mlb, GoodFilesGiveTheirHeaderAndArrays) {
     ASSERT_EQ(arrays.size(), entry["arrays"].size());
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       const auto& want = entry["arrays"][i];
-      EXPECT_EQ(arrays[i].name(), want[0]);
-      EXPECT_EQ(arrays[i].rows, want[2]);
-      EXPECT_EQ(arrays[i].cols, want[3]);
-      EXPECT_EQ(arrays[i].offset, want[4]);
+      EXPECT_EQ(arrays[i].name(), want[0].get<std::string>());
+      EXPECT_EQ(arrays[i].rows, want[2].get<std::uint64_t>());
+      EXPECT_EQ(arrays[i].cols, want[3].get<std::uint64_t>());
+      EXPECT_EQ(arrays[i].offset, want[4].get<std::uint64_t>());
       EXPECT_EQ(arrays[i].d_offset, want[5].is_null() ? 0 : want[5].get<std::uint64_t>());
     }
   }

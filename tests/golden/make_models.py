@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/data/models: small .mlb files and oracle.json, the bits the engine must produce on them.
 
-    make_models.py [--conformance DIR] [--out DIR] [--only NAME ...]
+    make_models.py --checkpoints DIR [--out DIR] [--only NAME ...]
 
 Two kinds of models: quantized copies of tiny checkpoints (with the golden logits of their 7-token prompt beside them),
 and random models for header features and odd shapes no checkpoint has. oracle.json maps each file to
@@ -83,7 +83,6 @@ RANDOM = {
     "nan-q4": (shape(32, 2, 2, 1, 16, 32, 97, sliding_window=4) | Q4, None, 11),
 }
 NEEDS_LINEAR = mlb.LINEAR_ATTENTION
-SOURCES = "/work/shared/conformance/models"
 
 
 def quantized_copy(source, out, name):
@@ -134,7 +133,7 @@ def write_oracle(path, oracle):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--conformance", default=SOURCES, help="folder of the tiny checkpoints")
+    parser.add_argument("--checkpoints", required=True, help="folder of the tiny checkpoints, one folder each")
     parser.add_argument("--out", default=str(HERE.parent / "data" / "models"))
     parser.add_argument("--only", nargs="*", help="names of models")
     args = parser.parse_args()
@@ -144,7 +143,7 @@ def main():
     oracle = json.loads(table.read_text()) if args.only and table.exists() else {}
     for name in args.only or [*CHECKPOINTS, *RANDOM]:
         if name in CHECKPOINTS:
-            prompts, kv_types = quantized_copy(Path(args.conformance), out, name), CHECKPOINTS[name][2]
+            prompts, kv_types = quantized_copy(Path(args.checkpoints), out, name), CHECKPOINTS[name][2]
         else:
             prompts, kv_types = random_model(out, name), ["f16", "f32"]
         path = out / f"{name}.mlb"

@@ -2,11 +2,9 @@
 
     python3 -m unittest tests.python.test_ref_forward      (or run this file)
 
-KRAFLA_CONFORMANCE names the folder that holds models/<checkpoint>/{config.json, *.safetensors, golden.npz};
-without it the comparison with transformers is skipped, loudly.
+tests/data/checkpoints holds tiny checkpoints with golden logits made by transformers (config.json, *.safetensors, golden.npz).
 """
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -25,16 +23,10 @@ import ref_forward as ref
 import ref_math as rm
 
 DATA = ROOT / "tests" / "data" / "models"
-CONFORMANCE = Path(os.environ.get("KRAFLA_CONFORMANCE", "/nowhere")) / "models"
+CONFORMANCE = ROOT / "tests" / "data" / "checkpoints"
 f32 = np.float32
 getcontext().prec = 70
 PI = Decimal("3.141592653589793238462643383279502884197169399375105820974944592307816406286208998628034825342117")
-
-
-def setUpModule():
-    if not CONFORMANCE.is_dir():
-        print("\nSKIPPED: KRAFLA_CONFORMANCE is not set (or has no models/): "
-              "the float64 mode is NOT compared with transformers", file=sys.stderr)
 
 
 # ---------------------------------------------------------------- high-precision truth
@@ -352,7 +344,6 @@ class Oracle(unittest.TestCase):
         self.assertEqual(ref.logits_digest(quiet), ref.logits_digest(other))
 
 
-@unittest.skipUnless(CONFORMANCE.is_dir(), "KRAFLA_CONFORMANCE is not set")
 class Conformance(unittest.TestCase):
     refused = {"llama_bias": "attention_bias", "qwen3_5_nested": "linear_num_value_heads"}
 

@@ -1,0 +1,209 @@
+"""The program from outside: exit codes, one-line errors, files that appear only when complete, results independent of options.
+
+Needs KRAFLA (the program's path) in the environment; ctest sets it.
+"""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data"
+KRAFLA = os.environ["KRAFLA"]
+EXIT = {"ML_E_IO": 4, "ML_E_FORMAT": 5, "ML_E_SHAPE": 6}
+
+
+def krafla(*args, name=None, env=None, **kwargs):
+    """Runs the program; `name`: called by another name."""
+    kwargs.setdefault("stdin", subprocess.DEVNULL)
+    if "input" in kwargs:
+        kwargs.pop("stdin")
+    return subprocess.run([name or "krafla", *map(str, args)], executable=KRAFLA, capture_output=True, timeout=120,
+                          env={**os.environ, **(env or {})}, **kwargs)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def assert_fails(self, result, code, *mentions):
+        """One line on stderr with the reason, nothing on stdout, this exit code."""
+        text = result.stderr.decode()
+        self.assertEqual(result.returncode, code, text)
+        self.assertEqual(len(text.splitlines()), 1, text)
+        self.assertTrue(text.startswith("krafla: ML_E_"), text)
+        self.assertEqual(result.stdout, b"")
+        for mention in mentions:
+            self.assertIn(str(mention), text)
+
+
+class Errors(Case):
+    def test_every_bad_file_ends_with_its_status(self):
+        for entry in json.loads((DATA / "bad/manifest.json").read_text()):
+            if not entry["file"].endswith(".mlb"):
+                continue
+            path = DATA / "bad" / entry["file"]
+            with self.subTest(entry["file"]):
+                self.assert_fails(krafla("verify", path), EXIT[entry["status"]], entry["status"])
+
+    def test_bad_files_write_nothing(self):
+        ids, out = self.folder / "ids.json", self.folder / "out.npy"
+        ids.write_text("[1, 2]")
+        self.assert_fails(krafla("logits", DATA / "bad/missing.mlb", "--ids", ids, "--out", out), 4)
+        model = DATA / "models/tiny-q4.mlb"
+        ids.write_text("[1, 99999]")
+        self.assert_fails(krafla("logits", model, "--ids", ids, "--out", out), 2, "99999")
+        ids.write_text("[1, ")
+        self.assert_fails(krafla("logits", model, "--ids", ids, "--out", out), 5, ids)
+        self.assert_fails(krafla("logits", model, "--ids", self.folder / "none.json", "--out", out), 4, "none.json")
+        ids.write_text("[1]")
+        self.assert_fails(krafla("logits", model, "--ids", ids, "--out", self.folder / "no/out.npy"), 4, "no/out.npy")
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["ids.json"])
+
+    def test_what_is_no_model(self):
+        self.assert_fails(krafla("verify", self.folder), 4, "directory")
+        text = self.folder / "some.gguf"
+        text.write_bytes(b"GGUF")
+        self.assert_fails(krafla("verify", text), 4, "convert")
+        self.assert_fails(krafla("convert", self.folder / "none.gguf", self.folder / "x"), 4, "none.gguf")
+        self.assert_fails(krafla("convert", DATA / "models/tiny-q4.mlb", self.folder / "x"), 5)
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["some.gguf"])
+
+    def test_usage_is_2(self):
+        for args in ([], ["nonsense"], ["verify"], ["verify", "x", "--threads", "0"], ["run", "x", "--kv", "f8"], ["logits", "x"],
+                     ["run", "x", "--nonsense"]):
+            self.assertEqual(krafla(*args).returncode, 2, args)
+        self.assertEqual(krafla("--help").returncode, 0)
+        self.assertEqual(krafla("run", "--help").returncode, 0)
+        self.assertIn(b"krafla", krafla("--version").stdout)
+
+    def test_a_missing_instruction_set_is_3(self):
+        model = DATA / "models/tiny-q4.mlb"
+        self.assert_fails(krafla("verify", model, "--isa", "mmx"), 3, "mmx", "scalar")
+        self.assert_fails(krafla("verify", model, env={"KRAFLA_ISA": "neon64"}), 3, "neon64")
+
+    def test_linear_layers_are_refused_by_name(self):
+        self.assert_fails(krafla("verify", DATA / "models/linear-q4.mlb"), 1, "ML_E_UNSUPPORTED", "linear")
+
+    def test_nan_weights_end_with_an_error(self):
+        # the model's logits are NaN after token 5; there is no tokenizer of its size, so a bare one is made
+        import mlt
+        mlt.write_mlt(self.folder / "m.mlt", mlt.Tokenizer(kind=2, flags=32, bos=-1, eos=-1, tokens=[(0, bytes([i + 32])) for i in range(97)],
+                                                           merges=[]))
+        (self.folder / "m.mlb").write_bytes((DATA / "models/nan-q4.mlb").read_bytes())
+        self.assert_fails_after_text(krafla("run", self.folder / "m", "--raw", "-p", chr(32 + 5), "--temp", "0", "-n", "3"))
+
+    def assert_fails_after_text(self, result):
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("ML_E_NUMERIC", result.stderr.decode())
+
+
+class Logits(Case):
+    def test_equal_to_the_oracle_for_all_chunks_threads_and_sets(self):
+        import ref_forward
+        oracle = json.loads((DATA / "models/oracle.json").read_text())
+        for file in ("llama3-q8.mlb", "all-q4.mlb"):
+            prompt = oracle[file]["prompts"][-1]
+            ids, out = self.folder / "ids.json", self.folder / "out.npy"
+            ids.write_text(json.dumps(prompt["ids"]))
+            for options in ([], ["--chunk", 1], ["--chunk", 7, "-t", 1], ["-t", 4, "--isa", "scalar"]):
+                result = krafla("logits", DATA / "models" / file, "--ids", ids, "--out", out, "--kv", prompt["kv"], *options)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                logits = np.load(out)
+                self.assertEqual((logits.dtype, logits.ndim, logits.shape[0]), (np.float32, 2, len(prompt["ids"])))
+                digest = ref_forward.logits_digest(logits)
+                self.assertEqual(digest, prompt["fnv1a64"], (file, options))
+
+    def test_verify_prints_the_oracles_digest(self):
+        oracle = json.loads((DATA / "models/oracle.json").read_text())
+        result = krafla("verify", DATA / "models/llama2-q4.mlb")
+        self.assertEqual(result.stdout.decode().strip(), oracle["llama2-q4.mlb"]["verify"])
+        # A constant from the oracle: if it ever changes, the arithmetic contract has changed.
+        self.assertEqual(result.stdout.decode().strip(), "88153a2b4dcab8c4")
+
+    def test_no_ids_give_no_rows(self):
+        ids, out = self.folder / "ids.json", self.folder / "out.npy"
+        ids.write_text("[]")
+        self.assertEqual(krafla("logits", DATA / "models/tiny-q4.mlb", "--ids", ids, "--out", out).returncode, 0)
+        self.assertEqual(np.load(out).shape[0], 0)
+
+
+class Run(Case):
+    """`run` on a random model with SmolLM2's tokenizer cut to its vocabulary would say nothing; these are about the program."""
+
+    def make_model(self, vocab=97):
+        import mlb
+        import mlt
+        header = mlb.Header(dim=32, n_layers=1, n_heads=2, n_kv_heads=1, hidden_dim=32, vocab=vocab, max_seq=256, rope_theta=10000.0,
+                            norm_eps=1e-5, wtype=1, shared_classifier=1, scale_f16=1)
+        mlb.write(self.folder / "m.mlb", header, None, mlb.random_tensors(header, None, 3))
+        mlt.write_mlt(self.folder / "m.mlt", mlt.Tokenizer(kind=2, flags=32, bos=-1, eos=-1, tokens=[(0, bytes([i + 32])) for i in range(97)],
+                                                           merges=[]))
+        return self.folder / "m"
+
+    def answer(self, *args, **kwargs):
+        result = krafla("run", *args, **kwargs)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_prompt_option_file_and_pipe_agree(self):
+        model, file = self.make_model(), self.folder / "prompt.txt"
+        file.write_text("Hello")
+        options = ("--raw", "-n", 20, "--seed", 7)
+        want = self.answer(model, "-p", "Hello", *options)
+        self.assertEqual(len(want), 21)
+        self.assertEqual(self.answer(model, "-f", file, *options), want)
+        self.assertEqual(self.answer(model, *options, input=b"Hello"), want)
+        self.assertEqual(self.answer(str(model) + ".mlb", "-z", str(model) + ".mlt", "-p", "Hello", *options), want)
+
+    def test_seeds_repeat_and_differ(self):
+        model = self.make_model()
+        texts = [self.answer(model, "--raw", "-p", "abc", "-n", 40, "--seed", seed, "-t", threads) for seed, threads in ((1, 1), (1, 2), (2, 1))]
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+
+    def test_names_of_the_page(self):
+        model = self.make_model()
+        want = self.answer(model, "--raw", "-p", "x", "-n", 5)
+        result = krafla(str(model) + ".mlb", "-z", str(model) + ".mlt", "--raw", "-p", "x", "-n", 5, name="ml_run")
+        self.assertEqual((result.returncode, result.stdout), (0, want), result.stderr)
+
+    def test_context_is_a_hard_limit(self):
+        model = self.make_model()
+        self.assertEqual(len(self.answer(model, "--raw", "-p", "abc", "--ctx", 10)), 8)
+        self.assert_fails(krafla("run", model, "--raw", "-p", "a" * 10, "--ctx", 10), 2, "10 tokens", "context of 10")
+        self.assert_fails(krafla("run", model, "--raw", "-p", "a", "--ctx", 10000), 2, "10000", "256")
+        self.assert_fails(krafla("run", model, "--raw", "-p", "", "-n", 3), 2, "empty")
+
+    def test_options_out_of_range(self):
+        model = self.make_model()
+        for option, value in (("--temp", "-1"), ("--top-p", "1.5"), ("--min-p", "2"), ("--top-k", "-3"), ("--repetition-penalty", "0")):
+            self.assert_fails(krafla("run", model, "--raw", "-p", "x", option, value), 2, value.lstrip("-"))
+
+    def test_a_tokenizer_larger_than_the_model(self):
+        model = self.make_model(vocab=64)
+        self.assert_fails(krafla("run", model, "--raw", "-p", "x"), 6, "97", "64")
+
+    def test_interrupt_stops_the_answer(self):
+        model = self.make_model()
+        # no end id, and a context that takes a while: only the interrupt ends it early
+        with subprocess.Popen(["krafla", "run", str(model), "--raw", "-p", "x", "--threads", "1"], executable=KRAFLA, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            process.stdout.read(1)
+            process.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0)
+            self.assertLess(time.monotonic() - start, 30)
+
+
+if __name__ == "__main__":
+    unittest.main()
