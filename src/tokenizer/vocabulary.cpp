@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <tuple>
 
 namespace krafla {
 namespace {
@@ -78,7 +79,8 @@ AddedTokens::AddedTokens(const Vocabulary& vocabulary, const std::vector<bool>& 
     const auto id = static_cast<std::int32_t>(i);
     if (vocabulary.added(id) && !vocabulary.bytes(id).empty()) tokens_.push_back({vocabulary.bytes(id), id, control[i]});
   }
-  std::stable_sort(tokens_.begin(), tokens_.end(), [](const Token& a, const Token& b) { return a.bytes < b.bytes; });
+  std::sort(tokens_.begin(), tokens_.end(),
+            [](const Token& a, const Token& b) { return std::tie(a.bytes, a.id) < std::tie(b.bytes, b.id); });
   const auto same = [](const Token& a, const Token& b) { return a.bytes == b.bytes; };
   tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same), tokens_.end());  // the lowest id stays
   for (const Token& token : tokens_) starts_[static_cast<std::uint8_t>(token.bytes[0])] = true;

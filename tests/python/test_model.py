@@ -55,6 +55,13 @@ class Model(unittest.TestCase):
             for options in (["-t", 1], ["-t", 3], ["--isa", "scalar"]):
                 self.assertEqual(krafla("verify", self.models[kind], *options).stdout.decode().strip(), digest, (kind, options))
 
+    def test_the_oracle_computes_the_same_digest(self):
+        """All of it anew in numpy: about a minute each."""
+        import ref_forward
+        for kind, (digest, _) in PINNED.items():
+            model = ref_forward.load(self.models[kind].with_suffix(".mlb"))
+            self.assertEqual(ref_forward.verify_digest(model), digest, kind)
+
     def test_greedy_text(self):
         for kind, (_, text) in PINNED.items():
             got = krafla("run", self.models[kind], "-p", PROMPT, "--temp", 0, "-n", 64).stdout.decode()
