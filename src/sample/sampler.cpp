@@ -26,6 +26,23 @@ std::uint64_t key_of(float logit, std::size_t id) {
 
 std::int32_t id_of(std::uint64_t key) { return static_cast<std::int32_t>(key & 0xffffffffu); }
 
+/// The largest of the logits that are numbers (-inf if none is), and whether any is NaN; in lanes, which compilers turn into vectors.
+std::pair<float, bool> survey(std::span<const float> logits) {
+  constexpr std::size_t kLanes = 16;
+  float largest[kLanes];
+  std::uint32_t nans[kLanes] = {};
+  std::fill_n(largest, kLanes, -INFINITY);
+  const auto see = [&](std::size_t lane, float l) {
+    largest[lane] = l > largest[lane] ? l : largest[lane];
+    nans[lane] |= l != l ? 1u : 0u;
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) see(lane, logits[i + lane]);
+  for (; i < logits.size(); ++i) see(0, logits[i]);
+  return {*std::max_element(largest, largest + kLanes), std::any_of(nans, nans + kLanes, [](std::uint32_t n) { return n != 0; })};
+}
+
 double uniform(const SamplingOptions& options, const DrawCounter& counter) {
   const auto x = philox4x32({counter.position, counter.choice, counter.draw, 0},
                             {static_cast<std::uint32_t>(options.seed), static_cast<std::uint32_t>(options.seed >> 32)});
@@ -64,7 +81,7 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std:
   if (options_.top_k > 0) {
     select(static_cast<std::size_t>(options_.top_k));
     for (std::size_t i = 0; i < selected_; ++i) sum += double{weight(i)};
-  } else {
+  } else if (options_.top_p < 1 || options_.min_p == 0) {
     sum = total();
   }
   const std::size_t kept = cut(sum);
@@ -84,12 +101,8 @@ void Sampler::adjust(std::span<const float> logits, std::span<const std::int32_t
   const auto window = options_.penalty_window < 0 ? history.size() : static_cast<std::size_t>(options_.penalty_window);
   if (options_.repetition_penalty != 1 || options_.presence_penalty != 0 || options_.frequency_penalty != 0)
     penalize(history.last(std::min(window, history.size())));
-  bool nan = false;
-  max_ = logits_[0];
-  for (const float l : logits_) {
-    nan |= l != l;
-    max_ = std::max(max_, l);
-  }
+  const auto [largest, nan] = survey(logits_);
+  max_ = largest;
   if (nan) fail(ML_E_NUMERIC, "a NaN among the logits: the model's weights are broken");
   if (std::isinf(max_)) fail(ML_E_NUMERIC, "the largest logit is {}: the model's weights are broken, or every token is ruled out", max_);
 }
@@ -111,7 +124,7 @@ void Sampler::penalize(std::span<const std::int32_t> window) {
 }
 
 std::int32_t Sampler::best() const {
-  return static_cast<std::int32_t>(std::max_element(logits_.begin(), logits_.end()) - logits_.begin());  // the first of the largest
+  return static_cast<std::int32_t>(std::find(logits_.begin(), logits_.end(), max_) - logits_.begin());  // the first of the largest
 }
 
 /// Puts the first n candidates (or all there are) in order into candidates_. Linear time and little memory for small n: keys that cannot be

@@ -22,11 +22,10 @@ std::vector<bool> control_tokens(const Mlt& mlt, const std::optional<std::vector
   return control;
 }
 
-const Mlt& supported(const Mlt& mlt) {
+void check_supported(const Mlt& mlt) {
   if (mlt.kind != MltKind::kByteLevel)
     fail(ML_E_UNSUPPORTED, "tokenizer of kind 1 (SentencePiece): this build has only kind 2 (byte-level)");
   if ((mlt.flags & kMltNfc) != 0) fail(ML_E_UNSUPPORTED, "tokenizer flag 8 (NFC): this build does not normalize");
-  return mlt;
 }
 
 PretokenizeRules rules(std::uint32_t flags) {
@@ -39,11 +38,13 @@ PretokenizeRules rules(std::uint32_t flags) {
 }  // namespace
 
 Tokenizer::Tokens::Tokens(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids)
-    : vocabulary(mlt), control(control_tokens(mlt, control_ids)), added(vocabulary, control) {}
+    : vocabulary(mlt), control(control_tokens(mlt, control_ids)), added(vocabulary, control) {
+  check_supported(mlt);
+}
 
 // Merges that make a control token are left out: text equal to one is matched before merging, unless it is a user's.
 Tokenizer::Tokenizer(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids)
-    : tokens_(std::make_unique<const Tokens>(supported(mlt), control_ids)),
+    : tokens_(std::make_unique<const Tokens>(mlt, control_ids)),
       merges_(mlt.merges, tokens_->control),
       pretokenizer_(rules(mlt.flags)),
       byte_ids_(256),

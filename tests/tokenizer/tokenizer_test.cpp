@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -204,15 +204,23 @@ TEST(Tokenizer, AnyBytesSurviveAndStreamsJoinToTheWhole) {
   }
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kLong = 100000;
+#elif defined(__has_feature)
+constexpr std::size_t kLong = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 100000 : 1000000;
+#else
+constexpr std::size_t kLong = 1000000;
+#endif
+
+// Quadratic time would be hours. Typically 0.2 s of processor time at worst, which other programs on the machine do not change much.
 TEST(Tokenizer, OneMegabyteOfOneClassIsFast) {
   for (const std::string unit : {"A", ".", " ", "\n", "\xE5\xA5\xBD", "\xCC\x81", "<", "<|im_", "\xFF", "7", "'", " \n", "ab"}) {
     std::string text;
-    while (text.size() < 1000000) text += unit;
-    const auto start = std::chrono::steady_clock::now();
+    while (text.size() < kLong) text += unit;
+    const std::clock_t start = std::clock();
     const Ids ids = smollm2().encode(text);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2) << unit;
     EXPECT_FALSE(ids.empty() && unit != "\xFF");
-    EXPECT_LT(took.count(), 5) << unit;  // typically 0.05 s; sanitizers and busy machines take longer
   }
 }
 
