@@ -32,6 +32,8 @@ namespace krafla {
   return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
 }
 
-[[maybe_unused]] static constexpr float bf16_to_float(std::uint16_t b) { return __builtin_bit_cast(float, static_cast<std::uint32_t>(b) << 16); }
+[[maybe_unused]] static constexpr float bf16_to_float(std::uint16_t b) {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(b) << 16);
+}
 
 }  // namespace krafla

@@ -15,7 +15,7 @@ namespace krafla {
 MappedFile::MappedFile(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail(ML_E_IO, "{}: cannot be opened: {}", path, std::strerror(errno));
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
     fail(ML_E_IO, "{}: {}; a file is needed", path, S_ISDIR(info.st_mode) ? "is a directory" : "is not a regular file");

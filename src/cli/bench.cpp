@@ -27,7 +27,10 @@ struct BenchOptions {
 class Bench {
  public:
   explicit Bench(const BenchOptions& options)
-      : options_(options), context_(make_context(options.compute)), model_(open_model(options.compute, *context_)), logits_(model_.header().vocab) {}
+      : options_(options),
+        context_(make_context(options.compute)),
+        model_(open_model(options.compute, *context_)),
+        logits_(model_.header().vocab) {}
 
   const Context& context() const { return *context_; }
 
@@ -69,7 +72,8 @@ class Bench {
 
 void run(const BenchOptions& options) {
   Bench bench(options);
-  nlohmann::json report = {{"isa", bench.context().kernels.name}, {"prefill", nlohmann::json::array()}, {"decode", nlohmann::json::array()}};
+  nlohmann::json report = {
+      {"isa", bench.context().kernels.name}, {"prefill", nlohmann::json::array()}, {"decode", nlohmann::json::array()}};
   const auto measure = [&](const char* kind, const std::vector<std::size_t>& counts, std::size_t step) {
     for (const std::size_t n : counts) {
       const double rate = bench.measure(n, step);
@@ -91,7 +95,10 @@ void add_bench(CLI::App& app) {
   add_compute_options(*command, options->compute);
   const auto count = CLI::Range(std::size_t{1}, std::size_t{1} << 24);
   command->add_option("--prefill", options->prefill, "Prompt lengths to measure")->check(count)->delimiter(',')->capture_default_str();
-  command->add_option("--decode,-n", options->decode, "Numbers of single steps to measure")->check(count)->delimiter(',')->capture_default_str();
+  command->add_option("--decode,-n", options->decode, "Numbers of single steps to measure")
+      ->check(count)
+      ->delimiter(',')
+      ->capture_default_str();
   command->add_option("--depth", options->depth, "Positions that are there before")->capture_default_str();
   command->add_option("--chunk", options->chunk, "Positions a forward call of a prefill")->check(count)->capture_default_str();
   command->add_option("-r,--repeats", options->repeats, "The median of this many runs")->check(CLI::Range(1, 1000))->capture_default_str();

@@ -25,7 +25,9 @@ Model open_model(const ComputeOptions& options, Context& context) {
 
 void add_kv_option(CLI::App& command, KvType& kv) {
   static const std::map<std::string, KvType> kTypes{{"f16", KvType::f16}, {"f32", KvType::f32}};
-  command.add_option("--kv", kv, "Type of the KV cache: f16 (default) or f32")->transform(CLI::CheckedTransformer(kTypes))->type_name("TYPE");
+  command.add_option("--kv", kv, "Type of the KV cache: f16 (default) or f32")
+      ->transform(CLI::CheckedTransformer(kTypes))
+      ->type_name("TYPE");
 }
 
 }  // namespace krafla::cli

@@ -45,8 +45,7 @@ void run(const LogitsOptions& options) {
   OutputFile out(options.out);
   const std::string header = npy_header(ids.size(), model.header().vocab);
   out.write(header.data(), header.size());
-  all_logits(model, *context, options.kv, ids, options.chunk,
-             [&](std::span<const float> row) { out.write(row.data(), row.size_bytes()); });
+  all_logits(model, *context, options.kv, ids, options.chunk, [&](std::span<const float> row) { out.write(row.data(), row.size_bytes()); });
   out.commit();
 }
 

@@ -92,7 +92,7 @@ std::vector<std::int32_t> end_ids(const ModelInfo& info, const Tokenizer& tokeni
 }
 
 void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens, const Generation& result, double open_seconds) {
-  struct rusage usage {};
+  struct rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const auto rate = [](std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
   const double mb = 1e-6;
@@ -115,8 +115,8 @@ void run(RunOptions& options) {
   const Tokenizer tokenizer = Tokenizer::open(options.tokenizer.empty() ? files.mlt : options.tokenizer, info.control_ids);
   const double open_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (tokenizer.vocab_size() > model.header().vocab)
-    fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", files.mlt, tokenizer.vocab_size(), files.mlb,
-         model.header().vocab);
+    fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", files.mlt, tokenizer.vocab_size(),
+         files.mlb, model.header().vocab);
 
   options.generate.sampling = sampling(options, info.sampling);
   options.generate.end_ids = end_ids(info, tokenizer);
@@ -136,10 +136,12 @@ void run(RunOptions& options) {
 void add_sampling_options(CLI::App& command, RunOptions& options) {
   SamplingOptions& sampling = options.generate.sampling;
   const char* group = "Sampling (defaults: the model's JSON, else the value given here)";
-  command.add_option("--temperature,--temp", options.temperature, fmt::format("0 takes the likeliest token; {}", kTemperature))->group(group);
+  command.add_option("--temperature,--temp", options.temperature, fmt::format("0 takes the likeliest token; {}", kTemperature))
+      ->group(group);
   command.add_option("--top-k", options.top_k, fmt::format("Only the k likeliest; 0: all; {}", kTopK))->group(group);
   command.add_option("--top-p", options.top_p, fmt::format("Only the likeliest that make up p; {}", kTopP))->group(group);
-  command.add_option("--min-p", options.min_p, fmt::format("Only those at least p times as likely as the likeliest; {}", kMinP))->group(group);
+  command.add_option("--min-p", options.min_p, fmt::format("Only those at least p times as likely as the likeliest; {}", kMinP))
+      ->group(group);
   command.add_option("--repetition-penalty", options.repetition_penalty, "Divides the logits of tokens seen; 1 is off")->group(group);
   command.add_option("--presence-penalty", sampling.presence_penalty, "Taken from the logits of tokens seen; 0 is off")->group(group);
   command.add_option("--frequency-penalty", sampling.frequency_penalty, "The same for each time seen; 0 is off")->group(group);

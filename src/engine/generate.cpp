@@ -30,9 +30,11 @@ bool prefill(const Model& model, Context& context, Batch& batch, Sequence& seque
 
 std::size_t context_limit(const Model& model, std::span<const std::int32_t> prompt, const GenerateOptions& options) {
   const std::size_t limit = options.context != 0 ? options.context : model.header().max_seq;
-  if (limit > model.header().max_seq) fail(ML_E_ARG, "a context of {} was asked for; the model's max_seq is {}", limit, model.header().max_seq);
+  if (limit > model.header().max_seq)
+    fail(ML_E_ARG, "a context of {} was asked for; the model's max_seq is {}", limit, model.header().max_seq);
   if (prompt.empty()) fail(ML_E_ARG, "the prompt is empty");
-  if (prompt.size() >= limit) fail(ML_E_ARG, "the prompt has {} tokens; the context of {} leaves no room for an answer", prompt.size(), limit);
+  if (prompt.size() >= limit)
+    fail(ML_E_ARG, "the prompt has {} tokens; the context of {} leaves no room for an answer", prompt.size(), limit);
   return limit;
 }
 

@@ -20,7 +20,8 @@ std::optional<T> optional_value(const Json& object, const char* key, const char*
   try {
     return it->get<T>();
   } catch (const Json::exception&) {
-    fail(ML_E_FORMAT, "{}: \"{}\" is {}; it must be {}", path, key, it->dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60), type);
+    fail(ML_E_FORMAT, "{}: \"{}\" is {}; it must be {}", path, key, it->dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60),
+         type);
   }
 }
 
@@ -58,8 +59,7 @@ ModelFiles find_model_files(const std::string& name) {
   if (fs::exists(files.mlb, ignored)) return files;
   if (fs::is_directory(name, ignored))
     fail(ML_E_IO, "{}: is a directory; name a model's .mlb file, or make one with `krafla convert`", name);
-  if (fs::exists(name, ignored) && name == stem)
-    fail(ML_E_IO, "{}: is not a .mlb file; convert it first: krafla convert {}", name, name);
+  if (fs::exists(name, ignored) && name == stem) fail(ML_E_IO, "{}: is not a .mlb file; convert it first: krafla convert {}", name, name);
   fail(ML_E_IO, "{}: there is no such file", files.mlb);
 }
 
@@ -80,7 +80,8 @@ ModelInfo read_model_info(const std::string& path) {
   info.license = text("license");
   info.chat_template = read_template(root, path);
   info.bos = optional_value<std::int32_t>(root, "bos", "a token id", path);
-  info.end_ids = optional_value<std::vector<std::int32_t>>(root, "end_ids", "a list of token ids", path).value_or(std::vector<std::int32_t>{});
+  info.end_ids =
+      optional_value<std::vector<std::int32_t>>(root, "end_ids", "a list of token ids", path).value_or(std::vector<std::int32_t>{});
   info.control_ids = optional_value<std::vector<std::int32_t>>(root, "control_ids", "a list of token ids", path);
   info.sampling = read_sampling(root, path);
   return info;

@@ -26,7 +26,8 @@ inline void product_rows(const float* const* a, const float* b, size_t b_stride,
   for (; j < lanes; j += kLanes) product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride);
 }
 
-inline void product(const float* const* a, int n, const float* b, size_t b_stride, int k0, int k1, size_t lanes, float* c, size_t c_stride) {
+inline void product(const float* const* a, int n, const float* b, size_t b_stride, int k0, int k1, size_t lanes, float* c,
+                    size_t c_stride) {
   int i = 0;
   for (; i + 3 <= n; i += 3) product_rows<3>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride);
   if (n - i == 2) product_rows<2>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride);

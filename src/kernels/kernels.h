@@ -36,12 +36,12 @@ struct AttendPage {
   const void* v;  ///< [64][head_dim]
   KvType type;
   float scale;
-  float softcap;   ///< 0: none
-  float* scratch;  ///< attend_scratch(head_dim, nq) floats, 64-byte aligned
-  float* m;        ///< [nq] out: the page's maximum
-  float* l;        ///< [nq] out: its sum of exponentials
-  float* o;        ///< [nq][o_stride] out: its weighted sum of values
-  size_t o_stride;        ///< at least head_dim rounded up to 8; the padding is written too
+  float softcap;    ///< 0: none
+  float* scratch;   ///< attend_scratch(head_dim, nq) floats, 64-byte aligned
+  float* m;         ///< [nq] out: the page's maximum
+  float* l;         ///< [nq] out: its sum of exponentials
+  float* o;         ///< [nq][o_stride] out: its weighted sum of values
+  size_t o_stride;  ///< at least head_dim rounded up to 8; the padding is written too
 };
 
 /// Floats of scratch that attend_page needs.
@@ -71,11 +71,11 @@ struct Kernels {
 
   // A4. n is any length; pointers need no alignment; y may be x.
   void (*rms_norm)(const float* x, const float* w, float eps, size_t n, float* y);
-  void (*add)(float* x, const float* y, size_t n);                ///< x = x + y
-  void (*silu_mul)(float* gate, const float* up, size_t n);       ///< gate = silu(gate) * up
-  void (*gelu_mul)(float* gate, const float* up, size_t n);       ///< gate = gelu(gate) * up
-  void (*sigmoid_mul)(float* o, const float* gate, size_t n);     ///< o = o * sigmoid(gate)
-  void (*softcap)(float* x, float cap, size_t n);                 ///< x = cap * tanh(x / cap)
+  void (*add)(float* x, const float* y, size_t n);                           ///< x = x + y
+  void (*silu_mul)(float* gate, const float* up, size_t n);                  ///< gate = silu(gate) * up
+  void (*gelu_mul)(float* gate, const float* up, size_t n);                  ///< gate = gelu(gate) * up
+  void (*sigmoid_mul)(float* o, const float* gate, size_t n);                ///< o = o * sigmoid(gate)
+  void (*softcap)(float* x, float cap, size_t n);                            ///< x = cap * tanh(x / cap)
   void (*rope)(float* x, const float* cos, const float* sin, size_t pairs);  ///< A5's rotation of x[0 .. 2*pairs)
 
   // A6

@@ -74,7 +74,8 @@ void Batch::begin(const Model& model, Context& context, std::span<const BatchRow
 
 Activations quantize_rows(Batch& batch, Context& context, const float* x, std::size_t cols, std::size_t n) {
   const Activations out{batch.quants.data(), context.kernels.activation_bytes(cols)};
-  for_rows(context, n, [&](std::size_t row, int) { context.kernels.quantize_activation(x + row * cols, cols, out.data + row * out.stride); });
+  for_rows(context, n,
+           [&](std::size_t row, int) { context.kernels.quantize_activation(x + row * cols, cols, out.data + row * out.stride); });
   return out;
 }
 

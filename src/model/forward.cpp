@@ -29,7 +29,8 @@ void normalize(const Model& model, Context& context, Batch& batch, const float* 
 void add_residual(const Model& model, Context& context, Batch& batch, FloatView post_norm) {
   const std::size_t dim = model.header().dim;
   if (!post_norm.empty()) normalize(model, context, batch, batch.h.data(), post_norm);
-  for_rows(context, batch.n, [&](std::size_t row, int) { context.kernels.add(batch.x.data() + row * dim, batch.h.data() + row * dim, dim); });
+  for_rows(context, batch.n,
+           [&](std::size_t row, int) { context.kernels.add(batch.x.data() + row * dim, batch.h.data() + row * dim, dim); });
 }
 
 void run_layer(const Model& model, std::size_t index, Context& context, Batch& batch) {

@@ -36,8 +36,6 @@ class Model {
 };
 
 /// The view as kernels take it.
-inline Matrix matrix(const MatrixView& view) {
-  return {view.q, view.d, view.rows, view.cols, view.type == MatrixType::q4_0, view.d_f16};
-}
+inline Matrix matrix(const MatrixView& view) { return {view.q, view.d, view.rows, view.cols, view.type == MatrixType::q4_0, view.d_f16}; }
 
 }  // namespace krafla

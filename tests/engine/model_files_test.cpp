@@ -55,7 +55,8 @@ TEST_F(ModelFilesTest, WhatIsNotAModelIsNamed) {
 }
 
 TEST_F(ModelFilesTest, ReadsWhatIsThere) {
-  const ModelInfo info = read_model_info(write("m.json", R"({"format": 1, "name": "N", "chat_template": {"default": "T", "tool_use": "U"}, "end_ids": [2, 0],
+  const ModelInfo info =
+      read_model_info(write("m.json", R"({"format": 1, "name": "N", "chat_template": {"default": "T", "tool_use": "U"}, "end_ids": [2, 0],
     "control_ids": [1], "sampling": {"temperature": 0.2, "top_k": 5}, "future": {"x": 1}})"));
   EXPECT_EQ(info.name, "N");
   EXPECT_EQ(info.chat_template, "T");

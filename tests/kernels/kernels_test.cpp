@@ -157,10 +157,18 @@ std::vector<float> nasty_row(std::size_t cols, std::mt19937& rng) {
       case 1: std::fill(block, block + 32, -0.0f); break;
       case 2: block[rng() % 32] = kInf; break;
       case 3: block[rng() % 32] = kNaN; break;
-      case 4: for (int i = 0; i < 32; ++i) block[i] *= 1e-38f; break;
-      case 5: for (int i = 0; i < 32; ++i) block[i] *= 1e-31f; break;
-      case 6: for (int i = 0; i < 32; ++i) block[i] *= 1e37f; break;
-      case 7: for (int i = 0; i < 32; ++i) block[i] = i % 2 ? 3.5f : -3.5f; break;
+      case 4:
+        for (int i = 0; i < 32; ++i) block[i] *= 1e-38f;
+        break;
+      case 5:
+        for (int i = 0; i < 32; ++i) block[i] *= 1e-31f;
+        break;
+      case 6:
+        for (int i = 0; i < 32; ++i) block[i] *= 1e37f;
+        break;
+      case 7:
+        for (int i = 0; i < 32; ++i) block[i] = i % 2 ? 3.5f : -3.5f;
+        break;
       default: break;
     }
   }
@@ -236,7 +244,8 @@ TEST_P(EachKernels, DequantizeRow) {
 }
 
 std::vector<float> special_floats() {
-  std::vector<float> x = {0, -0.0f, 1, -1, kInf, -kInf, kNaN, 1e-40f, -1e-40f, 88.72f, 88.73f, -87.33f, -87.34f, 0.625f, 0.6249999f, 1e30f, -1e30f};
+  std::vector<float> x = {0,      -0.0f,  1,       -1,      kInf,   -kInf,      kNaN,  1e-40f, -1e-40f,
+                          88.72f, 88.73f, -87.33f, -87.34f, 0.625f, 0.6249999f, 1e30f, -1e30f};
   for (float v = -100; v < 100; v += 0.731f) x.push_back(v);
   return x;
 }
@@ -309,8 +318,8 @@ struct PageResult {
   float m, l;
   std::vector<float> o;
 };
-PageResult reference_page(const float* q, const std::vector<float>& k, const std::vector<float>& v, int dim, int first, int last, float scale,
-                          float cap) {
+PageResult reference_page(const float* q, const std::vector<float>& k, const std::vector<float>& v, int dim, int first, int last,
+                          float scale, float cap) {
   PageResult r{-kInf, 0, std::vector<float>(dim)};
   float s[kPage], lanes[8] = {};
   for (int j = first; j < last; ++j) {

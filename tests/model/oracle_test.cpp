@@ -66,7 +66,8 @@ TEST_P(Oracle, ThreadsAndChunksDoNotMatter) {
   for (const int threads : {1, 3, 8}) {
     Context context(choose_kernels(nullptr), threads);
     const Model model(kModels + GetParam(), context.threads);
-    for (const std::size_t chunk : {1u, 3u, 7u, 1000u}) EXPECT_EQ(run(model, context, prompt, chunk), prompt["fnv1a64"]) << threads << " " << chunk;
+    for (const std::size_t chunk : {1u, 3u, 7u, 1000u})
+      EXPECT_EQ(run(model, context, prompt, chunk), prompt["fnv1a64"]) << threads << " " << chunk;
   }
 }
 

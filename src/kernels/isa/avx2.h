@@ -32,9 +32,7 @@ inline F to_float(I a) { return _mm256_cvtepi32_ps(a.v); }
 inline I to_int(F a) { return {_mm256_cvttps_epi32(a)}; }
 inline void store(int32_t* p, I a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
 inline F load_f16(const uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
-inline void store_f16(uint16_t* p, F a) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
-}
+inline void store_f16(uint16_t* p, F a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
 inline float fold8(F a) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));  // a0+a4, a1+a5, a2+a6, a3+a7
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));
@@ -164,8 +162,7 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
                                                -1, 9, -1, 12, -1, 13);
         const __m256i second = _mm256_setr_epi8(-1, 2, -1, 3, -1, 6, -1, 7, -1, 10, -1, 11, -1, 14, -1, 15, -1, 2, -1, 3, -1, 6, -1, 7, -1,
                                                 10, -1, 11, -1, 14, -1, 15);
-        _mm256_store_si256(reinterpret_cast<__m256i*>(out + (g * 4 + half) * 32),
-                           _mm256_srai_epi16(_mm256_shuffle_epi8(v[g], first), 8));
+        _mm256_store_si256(reinterpret_cast<__m256i*>(out + (g * 4 + half) * 32), _mm256_srai_epi16(_mm256_shuffle_epi8(v[g], first), 8));
         _mm256_store_si256(reinterpret_cast<__m256i*>(out + (g * 4 + 2 + half) * 32),
                            _mm256_srai_epi16(_mm256_shuffle_epi8(v[g], second), 8));
       }

@@ -11,9 +11,9 @@ struct Mask {
   bool v[kLanes];
 };
 
-#define KRAFLA_LANES(expression)                                \
-  do {                                                          \
-    for (int i = 0; i < kLanes; ++i) r.v[i] = (expression);     \
+#define KRAFLA_LANES(expression)                            \
+  do {                                                      \
+    for (int i = 0; i < kLanes; ++i) r.v[i] = (expression); \
   } while (0)
 
 inline F set1(float x) {

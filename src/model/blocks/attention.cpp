@@ -130,7 +130,8 @@ struct Queries {
 
   /// Where query i's head begins in a row of heads, q_dim a row.
   std::size_t place(const Shape& shape, std::size_t i) const {
-    return (run.row + tile.token + i / shape.group) * shape.heads * shape.head_dim + (kv_head * shape.group + i % shape.group) * shape.head_dim;
+    return (run.row + tile.token + i / shape.group) * shape.heads * shape.head_dim +
+           (kv_head * shape.group + i % shape.group) * shape.head_dim;
   }
   std::size_t position(std::size_t token) const { return run.start + tile.token + token; }
   std::size_t first_page(const Shape& shape) const { return shape.first_visible(position(0)) / kPage; }

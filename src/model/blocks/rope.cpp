@@ -10,7 +10,9 @@ namespace {
 
 constexpr double kTwoPi = 0x1.921fb54442d18p+2;
 
-double inverse_frequency(double theta, std::size_t i, double rotated) { return math::pow(theta, -(2.0 * static_cast<double>(i) / rotated)); }
+double inverse_frequency(double theta, std::size_t i, double rotated) {
+  return math::pow(theta, -(2.0 * static_cast<double>(i) / rotated));
+}
 
 double llama3(double inv, const MlbHeader& h) {
   const double factor = h.rope_factor, lo = h.rope_low_freq_factor, hi = h.rope_high_freq_factor, orig = h.rope_orig_max_seq;

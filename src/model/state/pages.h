@@ -30,7 +30,9 @@ class KvLayout {
   /// The last `window()` positions are visible to windowed layers.
   std::uint32_t window() const { return window_; }
   /// Byte offsets in the layer's page: K [kv_head][head_dim][64], then V [kv_head][64][head_dim].
-  std::size_t k_offset(std::size_t layer, std::size_t kv_head) const { return places_[layer].index * layer_bytes() + kv_head * head_bytes(); }
+  std::size_t k_offset(std::size_t layer, std::size_t kv_head) const {
+    return places_[layer].index * layer_bytes() + kv_head * head_bytes();
+  }
   std::size_t v_offset(std::size_t layer, std::size_t kv_head) const { return k_offset(layer, kv_heads_ + kv_head); }
 
  private:
