@@ -40,7 +40,7 @@ SLOW := model|peers|slow
 build: $(KRAFLA)  ## the program: build/release/krafla
 
 run: $(KRAFLA) $(MODEL).mlb  ## answers PROMPT="..." with SmolLM2-135M, TYPE=q8_0|q4_0; gets and makes what is missing
-	@$(KRAFLA) run $(MODEL) --prompt "$$KRAFLA_PROMPT"
+	@$(KRAFLA) run $(MODEL) --max-tokens 400 --prompt "$$KRAFLA_PROMPT"
 
 # SETUP=no leaves the machine's packages alone.
 setup-%:

@@ -1,7 +1,5 @@
 #include "cli/compute.h"
 
-#include <map>
-
 #include "base/cpu.h"
 #include "engine/model_files.h"
 
@@ -24,10 +22,10 @@ Model open_model(const ComputeOptions& options, Context& context) {
 }
 
 void add_kv_option(CLI::App& command, KvType& kv) {
-  static const std::map<std::string, KvType> kTypes{{"f16", KvType::f16}, {"f32", KvType::f32}};
-  command.add_option("--kv", kv, "Type of the KV cache: f16 (default) or f32")
-      ->transform(CLI::CheckedTransformer(kTypes))
-      ->type_name("TYPE");
+  command
+      .add_option_function<std::string>(
+          "--kv", [&kv](const std::string& type) { kv = type == "f32" ? KvType::f32 : KvType::f16; }, "Type of the KV cache; f16")
+      ->check(CLI::IsMember({"f16", "f32"}));
 }
 
 }  // namespace krafla::cli

@@ -56,13 +56,13 @@ std::vector<float> random_floats(std::size_t n, std::mt19937& rng, float sigma =
   return x;
 }
 
-/// A matrix with random quants over the whole range and adversarial scales; owns its bytes, with an odd start.
+/// A matrix with random quants over the whole range and adversarial scales; owns its bytes; the quants have an odd start, the scales one that is aligned to a float and no more.
 struct TestMatrix {
   Matrix view;
   std::vector<std::uint8_t> q, d;
 
   TestMatrix(std::size_t rows, std::size_t cols, bool q4, bool f16, std::mt19937& rng, bool nasty = false)
-      : q(rows * cols / (q4 ? 2 : 1) + 1), d(rows * cols / 32 * (f16 ? 2 : 4) + 1) {
+      : q(rows * cols / (q4 ? 2 : 1) + 1), d(rows * cols / 32 * (f16 ? 2 : 4) + 4) {
     for (auto& byte : q) byte = static_cast<std::uint8_t>(rng());
     std::normal_distribution<float> normal(0, 0.01f);
     for (std::size_t i = 0; i < rows * cols / 32; ++i) {
@@ -73,12 +73,12 @@ struct TestMatrix {
       }
       if (f16) {
         const std::uint16_t h = float_to_f16(scale);
-        std::memcpy(d.data() + 1 + 2 * i, &h, 2);
+        std::memcpy(d.data() + 4 + 2 * i, &h, 2);
       } else {
-        std::memcpy(d.data() + 1 + 4 * i, &scale, 4);
+        std::memcpy(d.data() + 4 + 4 * i, &scale, 4);
       }
     }
-    view = {q.data() + 1, d.data() + 1, rows, cols, q4, f16};
+    view = {q.data() + 1, d.data() + 4, rows, cols, q4, f16};
   }
 
   int level(std::size_t r, std::size_t c) const {
@@ -91,11 +91,11 @@ struct TestMatrix {
     const std::size_t i = r * view.cols / 32 + b;
     if (view.d_f16) {
       std::uint16_t h;
-      std::memcpy(&h, d.data() + 1 + 2 * i, 2);
+      std::memcpy(&h, d.data() + 4 + 2 * i, 2);
       return f16_to_float(h);
     }
     float f;
-    std::memcpy(&f, d.data() + 1 + 4 * i, 4);
+    std::memcpy(&f, d.data() + 4 + 4 * i, 4);
     return f;
   }
 };
