@@ -31,11 +31,11 @@ CXX_FOLDERS := $(wildcard src include tests fuzz)
 PYTHON := $(shell find tools tests bench -name '*.py')
 TIDY := run-clang-tidy-19 -quiet -j $(JOBS) -p build/dev
 CTEST := ctest -j$(JOBS) --output-on-failure
-# What needs the network, other engines or hours is not among the fast tests.
-SLOW := model|peers|slow
+# What needs the real model is not among the fast tests.
+SLOW := model
 
 .PHONY: build run test check check-all help setup-% build-tests lint analyze format fuzz bench clean \
-  check-isa check-sanitizers check-model check-slow FORCE
+  check-isa check-sanitizers check-model FORCE
 
 build: $(KRAFLA)  ## the program: build/release/krafla
 
@@ -85,12 +85,9 @@ check-sanitizers: setup-sanitize  ## everything under ASan and UBSan, the thread
 
 check-model: build-tests  ## the real model: text pinned
 	@tools/fetch_model.py || echo "WARNING: no real model: its tests will be SKIPPED" >&2
-	@echo "==== real model"; $(CTEST) --test-dir build/release -L model
+	@echo "==== real model"; $(CTEST) --test-dir build/release -L model --no-tests=error
 
-check-all: test check check-slow analyze bench  ## also what takes hours or other engines
-
-check-slow: build-tests
-	@echo "==== slow tests"; $(CTEST) --test-dir build/release -L 'slow|peers'
+check-all: test check analyze fuzz bench  ## also the analyzer, fuzzing and other engines
 
 lint: setup-lint  ## format, clang-tidy, include rules, scripts
 	@cmake --preset dev >/dev/null

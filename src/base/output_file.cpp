@@ -1,5 +1,6 @@
 #include "base/output_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,20 +8,48 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
 
 namespace krafla {
+namespace {
 
-OutputFile::OutputFile(const std::string& path) : path_(path), temporary_(path + ".XXXXXX") {
+namespace fs = std::filesystem;
+
+/// Where the file will really be, through symbolic links.
+std::string follow(const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(path, error);
+  return error ? path : real.string();
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path) : path_(path), real_(follow(path)) {
+  struct stat info{};
+  if (::stat(real_.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    fail(ML_E_IO, "{}: cannot be written: it is there and is {}", path, S_ISDIR(info.st_mode) ? "a directory" : "no regular file");
+  const fs::path parent = fs::path(real_).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+#ifdef O_TMPFILE
+  fd_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+#endif
+  if (fd_ < 0) open_named(folder);
+}
+
+void OutputFile::open_named(const std::string& folder) {
+  temporary_ = folder + "/.krafla.XXXXXX";
   fd_ = ::mkstemp(temporary_.data());
   if (fd_ < 0) fail(ML_E_IO, "{}: cannot be created: {}", path_, std::strerror(errno));
+  const mode_t mask = ::umask(0);  // mkstemp made the file private; give it what a plain new file would have
+  ::umask(mask);
+  ::fchmod(fd_, 0666 & ~mask);
 }
 
 OutputFile::~OutputFile() {
-  if (fd_ < 0) return;
-  ::close(fd_);
-  ::unlink(temporary_.c_str());
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void OutputFile::write(const void* data, std::size_t size) {
@@ -41,12 +70,18 @@ void OutputFile::write_at(std::uint64_t offset, const void* data, std::size_t si
 }
 
 void OutputFile::commit() {
-  const mode_t mask = ::umask(0);  // mkstemp made the file private; give it what a plain new file would have
-  ::umask(mask);
-  const bool ok = ::fchmod(fd_, 0666 & ~mask) == 0 && ::fsync(fd_) == 0 && ::rename(temporary_.c_str(), path_.c_str()) == 0;
-  if (!ok) fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
-  ::close(fd_);
-  fd_ = -1;
+  const auto check = [&](bool ok) {
+    if (!ok) fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
+  };
+  check(::fsync(fd_) == 0);
+  if (temporary_.empty()) {  // a name for an instant only: a link cannot replace a file, a rename can
+    const std::string name = fmt::format("{}.{}", real_, ::getpid());
+    const std::string self = fmt::format("/proc/self/fd/{}", fd_);
+    check(::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0);
+    temporary_ = name;
+  }
+  check(::rename(temporary_.c_str(), real_.c_str()) == 0);
+  temporary_.clear();
 }
 
 }  // namespace krafla

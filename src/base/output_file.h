@@ -7,8 +7,9 @@
 
 namespace krafla {
 
-/// Writes to a temporary name beside `path`; commit() makes it appear under its name, the destructor removes it if
-/// commit() was not reached. Every failure is ML_E_IO with the path and the system's reason.
+/// Writes a file without a name, which the system forgets if the program ends in any way (where the file system has no such files,
+/// one with a temporary name beside `path`); commit() makes it appear as `path`, replacing a file of that name. A symbolic link to a file
+/// is followed. Every failure is ML_E_IO with the path and the system's reason; so is a `path` that is there and no regular file.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -22,12 +23,15 @@ class OutputFile {
   void write_at(std::uint64_t offset, const void* data, std::size_t size);
   /// Bytes appended by write().
   std::uint64_t size() const { return size_; }
-  /// Flushes, gives the file the permissions of a new file and renames it to `path`.
+  /// Flushes to the disk and makes the file appear.
   void commit();
 
  private:
-  std::string path_;
-  std::string temporary_;
+  void open_named(const std::string& folder);
+
+  std::string path_;       // as given, for messages
+  std::string real_;       // where the file will be
+  std::string temporary_;  // empty: the file has no name yet
   int fd_ = -1;
   std::uint64_t size_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -37,18 +38,21 @@ ThreadPool::ThreadPool(int threads) {
   workers_.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
-  } catch (...) {
-    this->~ThreadPool();
-    throw;
+  } catch (const std::system_error& e) {
+    const std::size_t made = workers_.size() + 1;
+    stop();
+    fail(ML_E_MEMORY, "only {} of {} threads could be started ({}); ask for fewer with --threads", made, threads, e.what());
   }
 }
 
-ThreadPool::~ThreadPool() {
-  stop_ = true;
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
+  stopping_ = true;
   epoch_.fetch_add(1);
   epoch_.notify_all();
-  for (std::thread& worker : workers_)
-    if (worker.joinable()) worker.join();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
 }
 
 void ThreadPool::work(int thread) {
@@ -57,7 +61,7 @@ void ThreadPool::work(int thread) {
   for (;;) {
     const auto started = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
     if (!spin_until(started)) epoch_.wait(seen, std::memory_order_acquire);
-    if (stop_) return;
+    if (stopping_) return;
     seen = epoch_.load(std::memory_order_acquire);
     take_items(thread);
   }

@@ -17,6 +17,7 @@ namespace krafla {
 class ThreadPool {
  public:
   /// `threads` in all, the caller of run() being one of them; 1 to 1024, else ML_E_ARG.
+  /// ML_E_MEMORY if the system does not give that many.
   explicit ThreadPool(int threads);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -39,6 +40,7 @@ class ThreadPool {
   void take_items(int thread);
   void work(int thread);
   void wait_for_all(std::size_t items);
+  void stop();
 
   // The current loop: (items << 32) | next item. One word, so that a claim is always of the loop it belongs to.
   alignas(64) std::atomic<std::uint64_t> ticket_{0};
@@ -46,7 +48,7 @@ class ThreadPool {
   alignas(64) std::atomic<std::uint32_t> epoch_{0};  // changes when a loop starts; what idle workers wait on
   std::atomic<Call> call_{nullptr};
   std::atomic<const void*> task_{nullptr};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stopping_{false};
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;  // written by the one that set failed_
   std::vector<std::thread> workers_;

@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "cli/commands.h"
 
@@ -57,6 +57,7 @@ class ProgressBar {
 void print_summary(const ConvertSummary& s) {
   std::fprintf(stderr, "%s: %.1f MB, %.1f M weights, %.1f s (%.0f M weights/s)\n", s.paths.mlb.c_str(), static_cast<double>(s.bytes) / 1e6,
                static_cast<double>(s.weights) / 1e6, s.seconds, static_cast<double>(s.weights) / s.seconds / 1e6);
+  std::fprintf(stderr, "  error: RMS of the difference to the source, relative to the RMS of the weights\n");
   for (const ClassError& e : s.errors)
     std::fprintf(stderr, "  %-9s %s  %9.2f M weights, error %.3f %%\n", e.name, matrix_type_name(e.type),
                  static_cast<double>(e.weights) / 1e6, 100 * e.relative_rms);
@@ -69,7 +70,7 @@ void run(const Arguments& a) {
   options.storage.scale_f16 = a.scales == "f16";
   options.q4_rule = a.q4_rule == "round" ? Q4Rule::round : Q4Rule::search;
   options.tokenizer = !a.no_tokenizer;
-  options.threads = a.threads > 0 ? a.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options.threads = a.threads > 0 ? a.threads : usable_cores();
   options.cancelled = [] { return interrupted.load(std::memory_order_relaxed); };
   const bool bar = !a.quiet && ::isatty(STDERR_FILENO) == 1;
   if (bar) options.progress = ProgressBar{};
@@ -98,7 +99,8 @@ void add_convert(CLI::App& app) {
       ->check(CLI::IsMember({"search", "round"}))
       ->capture_default_str();
   command->add_flag("--no-tokenizer", a->no_tokenizer, "write the .mlb alone");
-  command->add_option("-t,--threads", a->threads, "threads; default: all")->check(CLI::Range(1, 1024));
+  command->add_option("-t,--threads", a->threads, "threads; the default is one for each physical core this process may use")
+      ->check(CLI::Range(1, 1024));
   command->add_flag("--quiet", a->quiet, "print nothing but errors");
   command->callback([a] { run(*a); });
 }

@@ -1,6 +1,7 @@
 // `krafla inspect FILE`: what a .mlb, .mlt, .mli or GGUF file holds, and whether it is sound.
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -172,7 +173,9 @@ Report inspect_gguf(Bytes file, const Arguments& a) {
   return r;
 }
 
-void run(const Arguments& a) {
+void run(Arguments& a) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(a.file, ignored) && std::filesystem::exists(a.file + ".mlb", ignored)) a.file += ".mlb";  // a model's NAME
   const MappedFile file(a.file);
   const Bytes bytes = file.bytes();
   const auto is = [&](const char* magic, const char* extension) {
@@ -196,7 +199,7 @@ void run(const Arguments& a) {
 void add_inspect(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Show what a .mlb, .mlt, .mli or GGUF file holds, and check it");
   auto a = std::make_shared<Arguments>();
-  command->add_option("FILE", a->file, "the file")->required();
+  command->add_option("FILE", a->file, "the file, or the NAME of a model's NAME.mlb")->required();
   command->add_flag("--json", a->json, "print JSON");
   command->add_flag("--tensors", a->tensors, "list every array too");
   command->callback([a] { run(*a); });

@@ -1,10 +1,12 @@
-#include <fstream>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_ids.h"
+#include "base/mapped_file.h"
 #include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
@@ -21,13 +23,18 @@ struct LogitsOptions {
 };
 
 std::vector<std::int32_t> read_ids(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) fail(ML_E_IO, "{}: cannot be opened", path);
-  try {
-    return nlohmann::json::parse(in).get<std::vector<std::int32_t>>();
-  } catch (const nlohmann::json::exception& e) {
-    fail(ML_E_FORMAT, "{}: must hold a JSON list of token ids: {}", path, e.what());
-  }
+  const MappedFile file(path);
+  const nlohmann::json root = nlohmann::json::parse(file.bytes().begin(), file.bytes().end(), nullptr, false);
+  if (root.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON; a list of token ids is needed", path);
+  return json_ids(root, path);
+}
+
+/// Nothing that is read may be written over.
+void check_out(const LogitsOptions& options, const Model& model) {
+  std::error_code ignored;
+  for (const std::string& input : {options.ids, model.path()})
+    if (std::filesystem::equivalent(options.out, input, ignored))
+      fail(ML_E_ARG, "--out {}: is the file that is read; name another", options.out);
 }
 
 /// NumPy's .npy header (version 1.0) for float32 [rows, cols].
@@ -42,6 +49,7 @@ void run(const LogitsOptions& options) {
   const std::vector<std::int32_t> ids = read_ids(options.ids);
   const auto context = make_context(options.compute);
   const Model model = open_model(options.compute, *context);
+  check_out(options, model);
   OutputFile out(options.out);
   const std::string header = npy_header(ids.size(), model.header().vocab);
   out.write(header.data(), header.size());

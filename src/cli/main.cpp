@@ -1,8 +1,9 @@
-// `krafla SUBCOMMAND ...`. Called by the name ml_run or ml_tok, the binary is that subcommand.
+// `krafla SUBCOMMAND ...`. Called by the name ml_run, ml_tok or ml_bench, the binary is that subcommand.
 #include <cstdio>
 #include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -19,7 +20,7 @@ struct Alias {
   const char* name;
   const char* command;
 };
-constexpr Alias kAliases[] = {{"ml_run", "run"}, {"ml_tok", "tokenize"}};
+constexpr Alias kAliases[] = {{"ml_run", "run"}, {"ml_tok", "tokenize"}, {"ml_bench", "bench"}};
 
 /// The arguments after the program's name, with the subcommand put first when the name implies one.
 std::vector<std::string> arguments(int argc, char** argv) {
@@ -30,18 +31,43 @@ std::vector<std::string> arguments(int argc, char** argv) {
   return args;
 }
 
+/// The one line a program ends with: control characters, which may come from a path, are shown as what they are.
+int report(ml_status status, std::string_view message) {
+  std::string line = fmt::format("krafla: {}: ", ml_status_name(status));
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    line += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  std::fprintf(stderr, "%s\n", line.c_str());
+  return ml_exit_code(status);
+}
+
+/// A word that is no command is named, with those that are.
+void check_command(const CLI::App& app, const std::vector<std::string>& args) {
+  if (args.empty() || args[0].starts_with('-')) return;
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == args[0]) return;
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  krafla::fail(ML_E_ARG, "{}: there is no such command; there are {}", args[0], known);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Krafla runs open-weight language models on the CPU.", "krafla");
   app.require_subcommand(1);
   app.set_version_flag("--version", "krafla " KRAFLA_VERSION);
   for (auto* add : kCommands) add(app);
-  std::vector<std::string> args = arguments(argc, argv);
+  const std::vector<std::string> args = arguments(argc, argv);
+  check_command(app, args);
   try {
-    std::vector<std::string> reversed(args.rbegin(), args.rend());  // the order CLI11 wants
-    app.parse(reversed);
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // the order CLI11 wants
+  } catch (const CLI::Success& e) {
+    app.exit(e);  // --help and --version
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : ml_exit_code(ML_E_ARG);
+    return report(ML_E_ARG, fmt::format("{} (see --help)", e.what()));
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) krafla::fail(ML_E_IO, "standard output cannot be written");
   return 0;
 }
 
@@ -51,13 +77,10 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const krafla::Error& e) {
-    std::fprintf(stderr, "krafla: %s: %s\n", ml_status_name(e.status()), e.what());
-    return ml_exit_code(e.status());
+    return report(e.status(), e.what());
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "krafla: %s: not enough memory\n", ml_status_name(ML_E_MEMORY));
-    return ml_exit_code(ML_E_MEMORY);
+    return report(ML_E_MEMORY, "not enough memory");
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "krafla: %s: %s\n", ml_status_name(ML_E_ERROR), e.what());
-    return ml_exit_code(ML_E_ERROR);
+    return report(ML_E_ERROR, e.what());
   }
 }

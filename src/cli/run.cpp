@@ -2,10 +2,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,10 +44,11 @@ void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);
 }
 
-std::string read_all(std::FILE* file) {
+std::string read_all(std::FILE* file, const std::string& name) {
   std::string text;
   char buffer[65536];
   for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), file)) > 0;) text.append(buffer, n);
+  if (std::ferror(file)) fail(ML_E_IO, "{}: cannot be read", name);
   return text;
 }
 
@@ -55,14 +57,26 @@ std::string read_prompt(const RunOptions& options) {
   if (options.prompt_file) {
     std::FILE* file = std::fopen(options.prompt_file->c_str(), "rb");
     if (file == nullptr) fail(ML_E_IO, "{}: cannot be opened", *options.prompt_file);
-    std::string text = read_all(file);
-    std::fclose(file);
-    return text;
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(file, std::fclose);
+    return read_all(file, *options.prompt_file);
   }
   if (isatty(STDIN_FILENO)) fail(ML_E_ARG, "there is no prompt: give one with --prompt TEXT, or pipe one in");
-  std::string text = read_all(stdin);
+  std::string text = read_all(stdin, "standard input");
   while (!options.raw && !text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();  // the pipe's, not the user's
   return text;
+}
+
+/// -z takes the .mlt's name with or without its ending.
+std::string find_tokenizer(const std::string& name) {
+  std::error_code ignored;
+  return !std::filesystem::exists(name, ignored) && std::filesystem::exists(name + ".mlt", ignored) ? name + ".mlt" : name;
+}
+
+/// CLI11 reads "-1" as a large unsigned number.
+std::string check_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  return error == std::errc() && end == text.data() + text.size() ? "" : fmt::format("{} is not from 0 to 2^64 - 1", text);
 }
 
 SamplingOptions sampling(const RunOptions& options, const SamplingDefaults& model) {
@@ -77,6 +91,7 @@ SamplingOptions sampling(const RunOptions& options, const SamplingDefaults& mode
 
 std::vector<std::int32_t> encode_prompt(const RunOptions& options, const ModelInfo& info, const Tokenizer& tokenizer) {
   const std::string text = read_prompt(options);
+  if (text.empty()) fail(ML_E_ARG, "the prompt is empty");
   if (options.raw || info.chat_template.empty()) return tokenizer.encode(text);
   std::vector<Message> messages;
   if (!options.system.empty()) messages.push_back({"system", options.system});
@@ -85,8 +100,11 @@ std::vector<std::int32_t> encode_prompt(const RunOptions& options, const ModelIn
   return tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
 }
 
-std::vector<std::int32_t> end_ids(const ModelInfo& info, const Tokenizer& tokenizer) {
+std::vector<std::int32_t> end_ids(const ModelInfo& info, const Tokenizer& tokenizer, const std::string& json) {
   std::vector<std::int32_t> ids = info.end_ids;
+  for (const std::int32_t id : ids)
+    if (static_cast<std::size_t>(id) >= tokenizer.vocab_size())
+      fail(ML_E_FORMAT, "{}: \"end_ids\" has {}; the tokenizer's ids are 0 to {}", json, id, tokenizer.vocab_size() - 1);
   if (tokenizer.eos() >= 0) ids.push_back(tokenizer.eos());
   return ids;
 }
@@ -112,24 +130,25 @@ void run(RunOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto context = make_context(options.compute);
   const Model model = open_model(options.compute, *context);
-  const Tokenizer tokenizer = Tokenizer::open(options.tokenizer.empty() ? files.mlt : options.tokenizer, info.control_ids);
+  // A tokenizer from elsewhere need not have the JSON's control ids: then all its added tokens count as such.
+  const std::string mlt = options.tokenizer.empty() ? files.mlt : find_tokenizer(options.tokenizer);
+  const Tokenizer tokenizer = Tokenizer::open(mlt, mlt == files.mlt ? info.control_ids : std::nullopt);
   const double open_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (tokenizer.vocab_size() > model.header().vocab)
-    fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", files.mlt, tokenizer.vocab_size(),
-         files.mlb, model.header().vocab);
+    fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", mlt, tokenizer.vocab_size(), files.mlb,
+         model.header().vocab);
 
   options.generate.sampling = sampling(options, info.sampling);
-  options.generate.end_ids = end_ids(info, tokenizer);
+  options.generate.end_ids = end_ids(info, tokenizer, files.json);
   options.generate.cancelled = [] { return interrupted != 0; };
   options.generate.on_text = [](std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+      fail(ML_E_IO, "standard output cannot be written");
   };
   const std::vector<std::int32_t> prompt = encode_prompt(options, info, tokenizer);
   std::signal(SIGINT, on_interrupt);
   const Generation result = generate(model, tokenizer, *context, prompt, options.generate);
   std::fputc('\n', stdout);
-  if (std::fflush(stdout) != 0) fail(ML_E_IO, "standard output cannot be written");
   if (options.verbose) print_timings(*context, model, prompt.size(), result, open_seconds);
 }
 
@@ -146,7 +165,7 @@ void add_sampling_options(CLI::App& command, RunOptions& options) {
   command.add_option("--presence-penalty", sampling.presence_penalty, "Taken from the logits of tokens seen; 0 is off")->group(group);
   command.add_option("--frequency-penalty", sampling.frequency_penalty, "The same for each time seen; 0 is off")->group(group);
   command.add_option("--penalty-window", sampling.penalty_window, "Tokens that the penalties look back; -1: all")->group(group);
-  command.add_option("--seed", sampling.seed, "The same seed gives the same text, on every machine; 0")->group(group);
+  command.add_option("--seed", sampling.seed, "The same seed gives the same text, on every machine; 0")->check(check_seed)->group(group);
 }
 
 }  // namespace
@@ -154,14 +173,18 @@ void add_sampling_options(CLI::App& command, RunOptions& options) {
 void add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Answer a prompt");
   auto options = std::make_shared<RunOptions>();
+  const auto count = CLI::Range(std::size_t{1}, std::size_t{1} << 24);
   add_compute_options(*command, options->compute);
   auto* prompt = command->add_option("-p,--prompt", options->prompt, "The prompt; without it and --file, standard input is read");
   command->add_option("-f,--file", options->prompt_file, "A file with the prompt")->excludes(prompt);
   command->add_option("--system", options->system, "The system message of the chat");
   command->add_flag("--raw", options->raw, "Continue the prompt as it is, without the model's chat template");
   command->add_option("-z,--tokenizer", options->tokenizer, "The .mlt file; the default is the one beside the model");
-  command->add_option("--ctx", options->generate.context, "Positions of prompt and answer at most; the default is the model's max_seq");
-  command->add_option("-n,--max-tokens", options->generate.max_tokens, "Tokens of the answer at most");
+  command->add_option("--ctx", options->generate.context, "Positions of prompt and answer at most; the default is the model's max_seq")
+      ->check(count);
+  command
+      ->add_option("-n,--max-tokens", options->generate.max_tokens, "Tokens of the answer at most; the default is what the context holds")
+      ->check(count);
   add_kv_option(*command, options->generate.kv);
   command->add_flag("-v,--verbose", options->verbose, "Print timings and memory at the end, to standard error");
   add_sampling_options(*command, *options);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_ids.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
 #include "engine/model_files.h"
@@ -74,12 +75,7 @@ std::string convert_line(const Tokenizer& tokenizer, const Options& options, con
   if (options.decode ? !json.is_array() : !json.is_string())
     fail(ML_E_ERROR, "not a JSON {}", options.decode ? "list of token ids" : "string");
   if (!options.decode) return "[" + joined(tokenizer.encode(json.get_ref<const std::string&>(), options.encode()), ",") + "]\n";
-  Ids ids;
-  for (const Json& id : json) {
-    const bool fits = id.is_number_integer() && id >= 0 && id <= INT32_MAX;
-    if (!fits) fail(ML_E_ERROR, "{} is not a token id", id.dump());
-    ids.push_back(id.get<std::int32_t>());
-  }
+  const Ids ids = json_ids(json, "the list");
   return Json(replace_invalid_utf8(tokenizer.decode(ids, options.skip_special))).dump() + "\n";
 }
 

@@ -24,37 +24,26 @@ void refuse_other_sources(const std::string& source, Bytes bytes) {
   fail(ML_E_FORMAT, "{}: is no GGUF file (its first bytes are not \"GGUF\")", source);
 }
 
-/// The tokenizer beside the weights, converted before the weights so that what it cannot express is refused before any work.
+/// The tokenizer and the JSON beside the weights. All is converted and written before the weights, so that what cannot be expressed
+/// or written is refused before any work; nothing appears before commit().
 class Companions {
  public:
-  Companions(const Gguf& gguf, const MlbHeader& header, const ModelPaths& paths) : paths_(paths) {
-    converted_ = convert_gguf_tokenizer(read_gguf_tokenizer(gguf));
-    if (converted_.mlt.tokens.size() > header.vocab)
+  Companions(const Gguf& gguf, const MlbHeader& header, const ModelPaths& paths) : mlt_(paths.mlt), json_(paths.json) {
+    const ConvertedTokenizer converted = convert_gguf_tokenizer(read_gguf_tokenizer(gguf));
+    if (converted.mlt.tokens.size() > header.vocab)
       fail(ML_E_SHAPE, "{}: the tokenizer has {} tokens; allowed: at most the {} rows of token_embd.weight", gguf.name,
-           converted_.mlt.tokens.size(), header.vocab);
+           converted.mlt.tokens.size(), header.vocab);
+    const std::string bytes = mlt_bytes(paths.mlt, converted.mlt);
+    mlt_.write(bytes.data(), bytes.size());
+    json_.write(converted.json.data(), converted.json.size());
   }
-  ~Companions() {
-    std::error_code ignored;
-    for (const std::string& path : appeared_) fs::remove(path, ignored);
+  void commit() {
+    mlt_.commit();
+    json_.commit();
   }
-  Companions(const Companions&) = delete;
-  Companions& operator=(const Companions&) = delete;
-
-  /// Makes both files appear; they vanish again unless keep() is called.
-  void write() {
-    OutputFile json(paths_.json);
-    json.write(converted_.json.data(), converted_.json.size());
-    write_mlt(paths_.mlt, converted_.mlt);
-    appeared_.push_back(paths_.mlt);
-    json.commit();
-    appeared_.push_back(paths_.json);
-  }
-  void keep() { appeared_.clear(); }
 
  private:
-  ModelPaths paths_;
-  ConvertedTokenizer converted_;
-  std::vector<std::string> appeared_;
+  OutputFile mlt_, json_;
 };
 
 }  // namespace
@@ -87,9 +76,8 @@ ConvertSummary convert_model(const std::string& source, const std::string& out, 
   std::optional<Companions> companions;
   if (options.tokenizer) companions.emplace(gguf, plan.header, paths);
   ConvertSummary summary = convert_weights(plan, paths.mlb, options, [&] {
-    if (companions) companions->write();
+    if (companions) companions->commit();
   });
-  if (companions) companions->keep();
   summary.paths = paths;
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return summary;

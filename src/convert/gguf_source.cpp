@@ -10,12 +10,12 @@
 namespace krafla {
 namespace {
 
-constexpr std::size_t kMostListed = 1000;  // lines of an error that lists tensors
+constexpr std::size_t kMostListed = 1000;  // tensors that an error lists
 
-std::string listed(const std::vector<std::string>& lines) {
+std::string listed(const std::vector<std::string>& entries) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(lines.size(), kMostListed); ++i) text += "\n  " + lines[i];
-  if (lines.size() > kMostListed) text += fmt::format("\n  ... and {} more", lines.size() - kMostListed);
+  for (std::size_t i = 0; i < std::min(entries.size(), kMostListed); ++i) text += (i == 0 ? " " : "; ") + entries[i];
+  if (entries.size() > kMostListed) text += fmt::format("; and {} more", entries.size() - kMostListed);
   return text;
 }
 

@@ -1,10 +1,13 @@
 #include "engine/model_files.h"
 
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
+#include "base/json_ids.h"
+#include "base/mapped_file.h"
 
 namespace krafla {
 namespace {
@@ -12,36 +15,63 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// The value of `key` as a T if it is there; ML_E_FORMAT if it has another type.
-template <class T>
-std::optional<T> optional_value(const Json& object, const char* key, const char* type, const std::string& path) {
-  const auto it = object.find(key);
-  if (it == object.end() || it->is_null()) return std::nullopt;
-  try {
-    return it->get<T>();
-  } catch (const Json::exception&) {
-    fail(ML_E_FORMAT, "{}: \"{}\" is {}; it must be {}", path, key, it->dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60),
-         type);
+/// Reads single keys of one JSON object; a key that is not there or null gives nothing, one of the wrong type ML_E_FORMAT.
+class Keys {
+ public:
+  Keys(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
+
+  const Json* find(const char* key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
   }
+  std::string text(const char* key) const {
+    const Json* value = find(key);
+    if (value == nullptr) return {};
+    if (!value->is_string()) wrong(key, *value, "a text");
+    return value->get<std::string>();
+  }
+  std::optional<float> number(const char* key) const {
+    const Json* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (!value->is_number()) wrong(key, *value, "a number");
+    return value->get<float>();
+  }
+  std::optional<std::int32_t> id(const char* key) const {
+    const Json* value = find(key);
+    return value == nullptr ? std::nullopt : std::optional(json_id(*value, name(key)));
+  }
+  std::optional<std::vector<std::int32_t>> ids(const char* key) const {
+    const Json* value = find(key);
+    return value == nullptr ? std::nullopt : std::optional(json_ids(*value, name(key)));
+  }
+  [[noreturn]] void wrong(const char* key, const Json& value, const char* allowed) const {
+    fail(ML_E_FORMAT, "{}: \"{}\" is {}; it must be {}", path_, key,
+         value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60), allowed);
+  }
+
+ private:
+  std::string name(const char* key) const { return fmt::format("{}: \"{}\"", path_, key); }
+  const Json& object_;
+  std::string path_;
+};
+
+std::string read_template(const Keys& keys, const std::string& path) {
+  const Json* value = keys.find("chat_template");
+  if (value != nullptr && value->is_object()) return Keys(*value, path).text("default");
+  return keys.text("chat_template");
 }
 
-std::string read_template(const Json& root, const std::string& path) {
-  const auto it = root.find("chat_template");
-  if (it == root.end() || it->is_null()) return {};
-  if (it->is_object()) return optional_value<std::string>(*it, "default", "a text", path).value_or("");
-  return optional_value<std::string>(root, "chat_template", "a text, or an object with a text \"default\"", path).value_or("");
-}
-
-SamplingDefaults read_sampling(const Json& root, const std::string& path) {
+SamplingDefaults read_sampling(const Keys& keys, const std::string& path) {
   SamplingDefaults out;
-  const auto it = root.find("sampling");
-  if (it == root.end() || it->is_null()) return out;
-  if (!it->is_object()) fail(ML_E_FORMAT, "{}: \"sampling\" must be an object", path);
-  out.temperature = optional_value<float>(*it, "temperature", "a number", path);
-  out.top_p = optional_value<float>(*it, "top_p", "a number", path);
-  out.min_p = optional_value<float>(*it, "min_p", "a number", path);
-  out.repetition_penalty = optional_value<float>(*it, "repetition_penalty", "a number", path);
-  out.top_k = optional_value<int>(*it, "top_k", "an integer", path);
+  const Json* value = keys.find("sampling");
+  if (value == nullptr) return out;
+  if (!value->is_object()) keys.wrong("sampling", *value, "an object");
+  const Keys sampling(*value, path);
+  out.temperature = sampling.number("temperature");
+  out.top_p = sampling.number("top_p");
+  out.min_p = sampling.number("min_p");
+  out.repetition_penalty = sampling.number("repetition_penalty");
+  out.top_k = sampling.id("top_k");
   return out;
 }
 
@@ -59,31 +89,32 @@ ModelFiles find_model_files(const std::string& name) {
   if (fs::exists(files.mlb, ignored)) return files;
   if (fs::is_directory(name, ignored))
     fail(ML_E_IO, "{}: is a directory; name a model's .mlb file, or make one with `krafla convert`", name);
-  if (fs::exists(name, ignored) && name == stem) fail(ML_E_IO, "{}: is not a .mlb file; convert it first: krafla convert {}", name, name);
+  if (name == stem && fs::exists(name, ignored)) {
+    const MappedFile file(name);
+    const bool gguf = file.bytes().size() >= 4 && std::memcmp(file.bytes().data(), "GGUF", 4) == 0;
+    fail(ML_E_IO, "{}: is {}", name, gguf ? "a GGUF file; make a .mlb of it with `krafla convert`" : "not a .mlb file");
+  }
   fail(ML_E_IO, "{}: there is no such file", files.mlb);
 }
 
 ModelInfo read_model_info(const std::string& path) {
   ModelInfo info;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return info;
-  Json root;
-  try {
-    root = Json::parse(in);
-  } catch (const Json::exception& e) {
-    fail(ML_E_FORMAT, "{}: is not valid JSON: {}", path, e.what());
-  }
+  std::error_code ignored;
+  if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return info;
+  const MappedFile file(path);
+  const Json root = Json::parse(file.bytes().begin(), file.bytes().end(), nullptr, false);
+  if (root.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON", path);
   if (!root.is_object()) fail(ML_E_FORMAT, "{}: must hold a JSON object", path);
-  const auto text = [&](const char* key) { return optional_value<std::string>(root, key, "a text", path).value_or(""); };
-  info.name = text("name");
-  info.source = text("source");
-  info.license = text("license");
-  info.chat_template = read_template(root, path);
-  info.bos = optional_value<std::int32_t>(root, "bos", "a token id", path);
-  info.end_ids =
-      optional_value<std::vector<std::int32_t>>(root, "end_ids", "a list of token ids", path).value_or(std::vector<std::int32_t>{});
-  info.control_ids = optional_value<std::vector<std::int32_t>>(root, "control_ids", "a list of token ids", path);
-  info.sampling = read_sampling(root, path);
+  const Keys keys(root, path);
+  if (const Json* format = keys.find("format"); format != nullptr && *format != 1) keys.wrong("format", *format, "1");
+  info.name = keys.text("name");
+  info.source = keys.text("source");
+  info.license = keys.text("license");
+  info.chat_template = read_template(keys, path);
+  info.bos = keys.id("bos");
+  info.end_ids = keys.ids("end_ids").value_or(std::vector<std::int32_t>{});
+  info.control_ids = keys.ids("control_ids");
+  info.sampling = read_sampling(keys, path);
   return info;
 }
 

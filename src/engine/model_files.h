@@ -33,7 +33,8 @@ struct ModelInfo {
   SamplingDefaults sampling;
 };
 
-/// Reads the JSON; a missing file gives an empty ModelInfo. ML_E_FORMAT for broken JSON or a key of the wrong type, named.
+/// Reads the JSON; a missing file gives an empty ModelInfo. ML_E_IO for one that cannot be read, ML_E_FORMAT for
+/// broken JSON, another "format" than 1 or a key of the wrong type, named.
 /// Unknown keys are ignored.
 ModelInfo read_model_info(const std::string& path);
 

@@ -101,7 +101,7 @@ Mlt parse_mlt(Bytes bytes, std::string_view name) {
   return mlt;
 }
 
-void write_mlt(const std::string& path, const Mlt& mlt) {
+std::string mlt_bytes(const std::string& path, const Mlt& mlt) {
   const auto count = [&](std::string_view field, std::size_t n) {
     if (n > UINT32_MAX) fail(ML_E_FORMAT, "{}: {} is {}, allowed is at most {}", path, field, n, UINT32_MAX);
     return static_cast<std::uint32_t>(n);
@@ -127,8 +127,13 @@ void write_mlt(const std::string& path, const Mlt& mlt) {
   }
   for (std::size_t rank = 0; rank < mlt.merges.size(); ++rank) check_merge(path, rank, mlt.merges[rank], mlt.tokens);
   body.append(reinterpret_cast<const char*>(mlt.merges.data()), mlt.merges.size() * sizeof(MltMerge));
+  return body;
+}
+
+void write_mlt(const std::string& path, const Mlt& mlt) {
+  const std::string bytes = mlt_bytes(path, mlt);
   OutputFile file(path);
-  file.write(body.data(), body.size());
+  file.write(bytes.data(), bytes.size());
   file.commit();
 }
 

@@ -57,8 +57,10 @@ struct Mlt {
 /// ML_E_FORMAT for everything the format page and its notes forbid.
 Mlt parse_mlt(Bytes bytes, std::string_view name);
 
-/// Writes `mlt` to `path`, which appears only when complete. ML_E_FORMAT (nothing is written) for values parse_mlt would
-/// refuse, ML_E_IO if the file cannot be written.
+/// The file's bytes. ML_E_FORMAT, naming `name`, for values parse_mlt would refuse.
+std::string mlt_bytes(const std::string& name, const Mlt& mlt);
+
+/// Writes them to `path`, which appears only when complete. Also ML_E_IO if the file cannot be written.
 void write_mlt(const std::string& path, const Mlt& mlt);
 
 }  // namespace krafla

@@ -56,7 +56,8 @@ std::vector<float> random_floats(std::size_t n, std::mt19937& rng, float sigma =
   return x;
 }
 
-/// A matrix with random quants over the whole range and adversarial scales; owns its bytes; the quants have an odd start, the scales one that is aligned to a float and no more.
+/// A matrix with random quants over the whole range and adversarial scales; owns its bytes; the quants have an odd start, the scales one
+/// that is aligned to a float and no more.
 struct TestMatrix {
   Matrix view;
   std::vector<std::uint8_t> q, d;

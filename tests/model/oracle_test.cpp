@@ -58,7 +58,8 @@ TEST_P(Oracle, EveryPromptEqualsTheOracle) {
     Context context(*find_kernels(isa.c_str()), 2);
     const Model model(kModels + GetParam(), context.threads);
     EXPECT_EQ(hex(verify_digest(model, context)), text(entry["verify"])) << isa;
-    for (const Json& prompt : entry["prompts"]) EXPECT_EQ(run(model, context, prompt, 64), text(prompt["fnv1a64"])) << isa << " " << prompt["kv"];
+    for (const Json& prompt : entry["prompts"])
+      EXPECT_EQ(run(model, context, prompt, 64), text(prompt["fnv1a64"])) << isa << " " << prompt["kv"];
   }
 }
 

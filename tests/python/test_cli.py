@@ -4,6 +4,7 @@ Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
 import json
 import os
+import resource
 import signal
 import subprocess
 import tempfile
@@ -77,10 +78,58 @@ class Errors(Case):
         self.assert_fails(krafla("convert", DATA / "models/tiny-q4.mlb", self.folder / "x"), 5)
         self.assertEqual([p.name for p in self.folder.iterdir()], ["some.gguf"])
 
+    def test_ids_that_are_none_are_refused(self):
+        ids, model = self.folder / "ids.json", DATA / "models/tiny-q4.mlb"
+        for value in ("4294967297", "-1", "1.5", "true", "1e300", '"1"', "[1]", "null", "99999999999999999999"):
+            ids.write_text(f"[1, {value}]")
+            self.assert_fails(krafla("logits", model, "--ids", ids, "--out", self.folder / "out.npy"), 5, ids)
+        for root in ('{"a": 1}', "3", ""):
+            ids.write_text(root)
+            self.assert_fails(krafla("logits", model, "--ids", ids, "--out", self.folder / "out.npy"), 5, ids)
+
+    def test_inputs_are_not_written_over(self):
+        ids, model = self.folder / "ids.json", self.folder / "m.mlb"
+        ids.write_text("[1]")
+        model.write_bytes((DATA / "models/tiny-q4.mlb").read_bytes())
+        for out in (ids, model):
+            before = out.read_bytes()
+            self.assert_fails(krafla("logits", model, "--ids", ids, "--out", out), 2, out)
+            self.assertEqual(out.read_bytes(), before)
+
+    def test_a_failed_convert_leaves_old_files_alone(self):
+        gguf = DATA / "gguf/llama_f32.gguf"
+        for blocked in (".mlb", ".mlt", ".json"):
+            for suffix in (".mlb", ".mlt", ".json"):
+                path = self.folder / f"m_{blocked[1:]}{suffix}"
+                path.mkdir() if suffix == blocked else path.write_text("OLD")
+            result = krafla("convert", gguf, self.folder / f"m_{blocked[1:]}", "-t", 1)
+            self.assert_fails(result, 4, "directory")
+            for suffix in {".mlb", ".mlt", ".json"} - {blocked}:
+                self.assertEqual((self.folder / f"m_{blocked[1:]}{suffix}").read_text(), "OLD")
+
+    def test_a_full_standard_output_is_an_error(self):
+        with open("/dev/full", "wb") as full:
+            for args in (["verify", DATA / "models/tiny-q4.mlb"], ["inspect", DATA / "models/tiny-q4.mlb"], ["--help"]):
+                result = subprocess.run([KRAFLA, *map(str, args)], stdout=full, stderr=subprocess.PIPE, timeout=60)
+                self.assertEqual(result.returncode, 4, (args, result.stderr))
+
+    def test_threads_that_cannot_be_had(self):
+        def huge_stacks():
+            resource.setrlimit(resource.RLIMIT_STACK, (1 << 46, 1 << 46))
+        self.assert_fails(krafla("verify", DATA / "models/tiny-q4.mlb", "-t", 4, preexec_fn=huge_stacks), 1, "ML_E_MEMORY", "threads")
+
+    def test_a_fifo_is_no_model(self):
+        os.mkfifo(self.folder / "f.mlb")
+        self.assert_fails(krafla("verify", self.folder / "f.mlb"), 4, "regular file")
+
+    def test_control_characters_do_not_reach_the_terminal(self):
+        self.assert_fails(krafla("verify", "a\nb\x1b[31m"), 4, "a\\x0ab\\x1b[31m")
+
     def test_usage_is_2(self):
         for args in ([], ["nonsense"], ["verify"], ["verify", "x", "--threads", "0"], ["run", "x", "--kv", "f8"], ["logits", "x"],
-                     ["run", "x", "--nonsense"]):
-            self.assertEqual(krafla(*args).returncode, 2, args)
+                     ["run", "x", "--nonsense"], ["run", "x", "-n", "0"], ["run", "x", "-n", "-1"], ["run", "x", "--seed", "-1"],
+                     ["run", "x", "--seed", "18446744073709551616"], ["run", "x", "--ctx", "0"]):
+            self.assert_fails(krafla(*args), 2, "ML_E_ARG")
         self.assertEqual(krafla("--help").returncode, 0)
         self.assertEqual(krafla("run", "--help").returncode, 0)
         self.assertIn(b"krafla", krafla("--version").stdout)
@@ -181,7 +230,24 @@ class Run(Case):
         self.assertEqual(len(self.answer(model, "--raw", "-p", "abc", "--ctx", 10)), 8)
         self.assert_fails(krafla("run", model, "--raw", "-p", "a" * 10, "--ctx", 10), 2, "10 tokens", "context of 10")
         self.assert_fails(krafla("run", model, "--raw", "-p", "a", "--ctx", 10000), 2, "10000", "256")
-        self.assert_fails(krafla("run", model, "--raw", "-p", "", "-n", 3), 2, "empty")
+        for args in (["--raw", "-p", ""], ["-p", ""], ["-f", "/dev/null"]):
+            self.assert_fails(krafla("run", model, *args, "-n", 3), 2, "empty")
+
+    def test_a_prompt_that_cannot_be_read(self):
+        model = self.make_model()
+        self.assert_fails(krafla("run", model, "-f", self.folder, "-n", 3), 4, self.folder)
+        self.assert_fails(krafla("run", model, "-f", self.folder / "none", "-n", 3), 4, "none")
+
+    def test_the_json_is_checked(self):
+        model = self.make_model()
+        json_file = self.folder / "m.json"
+        for text, mention in (('{"end_ids": [97]}', "97"), ('{"end_ids": [1.5]}', "1.5"), ('{"end_ids": [-1]}', "-1"), ('{"format": 2}', "format"),
+                              ('{"sampling": {"top_k": true}}', "true"), ("{", "JSON")):
+            json_file.write_text(text)
+            self.assert_fails(krafla("run", model, "-p", "x", "-n", 3), 5, json_file, mention)
+        json_file.unlink()
+        json_file.mkdir()
+        self.assert_fails(krafla("run", model, "-p", "x", "-n", 3), 4, json_file)
 
     def test_options_out_of_range(self):
         model = self.make_model()

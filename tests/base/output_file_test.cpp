@@ -1,0 +1,91 @@
+#include "base/output_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+
+namespace krafla {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OutputFileTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string path(const char* name) const { return (folder_ / name).string(); }
+  static std::string text(const std::string& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::size_t entries() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {})); }
+  static ml_status status_of_open(const std::string& path) {
+    try {
+      OutputFile file(path);
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(path), std::string::npos);
+      return e.status();
+    }
+    return ML_OK;
+  }
+  fs::path folder_ = fs::temp_directory_path() / ("krafla-output-" + std::to_string(::getpid()));
+};
+
+TEST_F(OutputFileTest, AppearsOnCommitAndReplaces) {
+  std::ofstream(path("a")) << "old";
+  {
+    OutputFile file(path("a"));
+    file.write("new", 3);
+    file.write_at(5, "!", 1);
+    EXPECT_EQ(text(path("a")), "old");
+    file.commit();
+  }
+  EXPECT_EQ(text(path("a")), std::string("new\0\0!", 6));
+  EXPECT_EQ(entries(), 1u);
+  struct stat made{}, plain{};
+  std::ofstream(path("plain")) << "x";
+  ASSERT_EQ(::stat(path("a").c_str(), &made) | ::stat(path("plain").c_str(), &plain), 0);
+  EXPECT_EQ(made.st_mode, plain.st_mode);
+}
+
+TEST_F(OutputFileTest, NothingIsLeftWithoutCommit) {
+  {
+    OutputFile file(path("a"));
+    file.write("half", 4);
+  }
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(OutputFileTest, FollowsALinkToAFile) {
+  std::ofstream(path("target")) << "old";
+  fs::create_symlink(path("target"), path("link"));
+  OutputFile file(path("link"));
+  file.write("new", 3);
+  file.commit();
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(text(path("target")), "new");
+}
+
+TEST_F(OutputFileTest, WhatIsNoRegularFileIsLeftAlone) {
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(status_of_open(path("fifo")), ML_E_IO);
+  EXPECT_EQ(status_of_open("/dev/null"), ML_E_IO);
+  EXPECT_EQ(status_of_open(folder_.string()), ML_E_IO);
+  EXPECT_EQ(status_of_open(path("no/such/folder/file")), ML_E_IO);
+  EXPECT_TRUE(fs::is_fifo(path("fifo")));
+}
+
+TEST_F(OutputFileTest, MappedFileDoesNotWaitForAFifo) {
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  EXPECT_THROW(MappedFile(path("fifo")), Error);
+}
+
+}  // namespace
+}  // namespace krafla
