@@ -1,4 +1,6 @@
 // `krafla inspect FILE`: what a .mlb, .mlt, .mli or GGUF file holds, and whether it is sound.
+#include <array>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -90,7 +92,8 @@ Report inspect_mlb(Bytes file, const Arguments& a) {
   r.json["parameters"] = mlb.parameters;
   r.json["trailing_bytes"] = mlb.trailing;
   const MlbCanonical canonical = canonical_mlb(h, mlb_stored_flags(h, file, a.file), a.file);
-  const bool is_canonical = std::memcmp(&canonical.header, &h, sizeof h) == 0;
+  using Words = std::array<std::uint32_t, sizeof(MlbHeader) / 4>;  // bits, not values: -0 is not how a zero is written
+  const bool is_canonical = std::bit_cast<Words>(canonical.header) == std::bit_cast<Words>(h);
   r.json["canonical_header"] = is_canonical;
   r.line(fmt::format("arrays: {}; header and sizes checked, no Q8_0 quant is -128", arrays.size()));
   if (!is_canonical) r.line("the header is valid, but not as the canonical writer writes it");
