@@ -1,5 +1,4 @@
 // `krafla run`: a prompt goes in, text comes out.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -7,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -109,9 +109,16 @@ std::vector<std::int32_t> end_ids(const ModelInfo& info, const Tokenizer& tokeni
   return ids;
 }
 
+/// Bytes of memory this program has held at most; 0 where the system does not say. (getrusage would count its parent's, from before exec.)
+std::size_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  std::size_t kilobytes = 0;
+  for (std::string word; status >> word;)
+    if (word == "VmHWM:") status >> kilobytes;
+  return kilobytes * 1024;
+}
+
 void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens, const Generation& result, double open_seconds) {
-  struct rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
   const auto rate = [](std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
   const double mb = 1e-6;
   std::fprintf(stderr, "open    %8.1f ms   %s, %.1f MB, kernels %s, threads %d\n", 1e3 * open_seconds, model.path().c_str(),
@@ -120,7 +127,7 @@ void print_timings(const Context& context, const Model& model, std::size_t promp
                rate(prompt_tokens, result.prompt_seconds));
   std::fprintf(stderr, "answer  %8.1f ms   %zu tokens, %.1f tokens/s\n", 1e3 * result.answer_seconds, result.ids.size(),
                rate(result.ids.size(), result.answer_seconds));
-  std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n", mb * 1024 * static_cast<double>(usage.ru_maxrss),
+  std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n", mb * static_cast<double>(peak_memory()),
                mb * static_cast<double>(result.kv_bytes));
 }
 
