@@ -7,3 +7,30 @@
 #include "kernels/matmul.inl.h"
 #include "kernels/quantize.inl.h"
 // clang-format on
+
+/// The instruction set's one export.
+constexpr Kernels table(const char* name) {
+  return {
+      .name = name,
+      .activation_bytes = activation_bytes,
+      .quantize_activation = quantize_activation,
+      .gemv = gemv,
+      .gemm = gemm,
+      .gemm_scratch = gemm_scratch,
+      .dequantize_row = dequantize_row,
+      .quantize_q8 = quantize_q8,
+      .quantize_q4_search = quantize_q4_search,
+      .quantize_q4_round = quantize_q4_round,
+      .rms_norm = rms_norm,
+      .add = add,
+      .silu_mul = silu_mul,
+      .gelu_mul = gelu_mul,
+      .sigmoid_mul = sigmoid_mul,
+      .softcap = softcap,
+      .rope = rope,
+      .to_f16 = to_f16,
+      .attend_page = attend_page,
+      .attend_merge = attend_merge,
+      .divide = divide,
+  };
+}

@@ -1,7 +1,5 @@
 #include "model/forward.h"
 
-#include <cstring>
-
 #include "base/float_env.h"
 #include "model/blocks/attention.h"
 #include "model/blocks/ffn.h"
