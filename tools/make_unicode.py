@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes src/tokenizer/unicode_tables.inc: the class of every code point, as pre-tokenizers see it, in a two-stage table.
+"""Writes src/tokenizer/unicode_tables.inc, the class of every code point as pre-tokenizers see it, and src/tokenizer/nfc_tables.inc,
+what NFC needs to know.
 
-The categories are Unicode 16's, whatever Python runs this: they come from the PyPI package unicodedata2 16.0.0, which pip
-fetches into a temporary folder.
+The data are Unicode 16's, whatever Python runs this: they come from the PyPI package unicodedata2 16.0.0, which pip fetches into a
+temporary folder. NFC is cut back to Unicode 9, which is what the tokenizers library normalizes with.
 
-    python3 tools/make_unicode.py            writes the file
-    python3 tools/make_unicode.py --check    fails if the committed file is not what would be written
+    python3 tools/make_unicode.py            writes the files
+    python3 tools/make_unicode.py --check    fails if the committed files are not what would be written
 """
 import pathlib
 import subprocess
@@ -13,7 +14,7 @@ import sys
 import tempfile
 
 PACKAGE = "unicodedata2==16.0.0"
-OUT = pathlib.Path(__file__).resolve().parent.parent / "src" / "tokenizer" / "unicode_tables.inc"
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src" / "tokenizer"
 
 OTHER, LETTER, NUMBER, MARK, SPACE, LATER_NUMBER = range(6)  # enum CodePointClass in unicode.cpp
 # The property White_Space, which is the regex's \s.
@@ -23,6 +24,19 @@ LATER_NUMBERS = {*range(0x11DE0, 0x11DEA), *range(0x16FF4, 0x16FF7)}
 BLOCK = 128
 # Beyond LIMIT only the variation selectors U+E0100..E01EF are anything but OTHER: code knows them, the table ends.
 LIMIT, MARKS = 0x40000, range(0xE0100, 0xE01F0)
+
+# Code points with a combining class or a canonical decomposition that were assigned after Unicode 9: NFC leaves them alone.
+# All that differ between Unicode 16 and the library were found by running it over every code point and pair.
+AFTER_UNICODE_9 = {c for first, last in (
+    (0x7FD, 0x7FD), (0x897, 0x89F), (0x8CA, 0x8D3), (0x9FE, 0x9FE), (0xC3C, 0xC3C), (0xD3B, 0xD3C), (0xEBA, 0xEBA), (0x1715, 0x1715),
+    (0x1ABF, 0x1ACE), (0x1DF6, 0x1DFA), (0xA82C, 0xA82C), (0x105C9, 0x105C9), (0x105E4, 0x105E4), (0x10D24, 0x10D27),
+    (0x10D69, 0x10D6D), (0x10EAB, 0x10EAC), (0x10EFD, 0x10EFF), (0x10F46, 0x10F50), (0x10F82, 0x10F85), (0x11070, 0x11070),
+    (0x1133B, 0x1133B), (0x11383, 0x113D0), (0x1145E, 0x1145E), (0x11839, 0x1183A), (0x11938, 0x11943), (0x119E0, 0x119E0),
+    (0x11A34, 0x11A34), (0x11A47, 0x11A47), (0x11A99, 0x11A99), (0x11D42, 0x11D45), (0x11D97, 0x11D97), (0x11F41, 0x11F42),
+    (0x16121, 0x1612F), (0x16D68, 0x16D6A), (0x16FF0, 0x16FF1), (0x1E08F, 0x1E08F), (0x1E130, 0x1E136), (0x1E2AE, 0x1E2AE),
+    (0x1E2EC, 0x1E2EF), (0x1E4EC, 0x1E4EF), (0x1E5EE, 0x1E5EF)) for c in range(first, last + 1)}
+# Values of the NFC table beside a combining class (1 to 240): 0 is a character that begins a stretch no earlier one changes.
+COMPOSES, DECOMPOSES = 254, 255
 
 
 def load_unicodedata(folder):
@@ -45,7 +59,7 @@ def rows(values, width):
     return "\n".join("    " + ", ".join(str(v) for v in values[i:i + width]) + "," for i in range(0, len(values), width))
 
 
-def make(ucd):
+def make_classes(ucd):
     classes = [classify(ucd.category(chr(c)), c) for c in range(0x110000)]
     assert all(classes[c] == (MARK if c in MARKS else OTHER) for c in range(LIMIT, 0x110000))
     end = max(c for c in range(LIMIT) if classes[c] != OTHER) // BLOCK + 1
@@ -61,14 +75,52 @@ def make(ucd):
             f"constexpr std::uint8_t kBlocks[{len(packed)}] = {{\n{rows(packed, 32)}\n}};\n")
 
 
+def decompositions(ucd):
+    """-> {code point: one or two code points}, one step, without Hangul syllables."""
+    found = {}
+    for c in range(0x110000):
+        text = ucd.decomposition(chr(c))
+        if text and not text.startswith("<") and c not in AFTER_UNICODE_9:
+            found[c] = [int(part, 16) for part in text.split()]
+    assert all(len(parts) in (1, 2) for parts in found.values())
+    return found
+
+
+def make_nfc(ucd):
+    parts = decompositions(ucd)
+    combining = [0 if c in AFTER_UNICODE_9 else ucd.combining(chr(c)) for c in range(0x110000)]
+    composed = {tuple(p): c for c, p in parts.items() if len(p) == 2 and ucd.normalize("NFC", chr(c)) == chr(c)}
+    seconds = {second for _, second in composed} | {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
+    kinds = [k if k else COMPOSES if c in seconds else DECOMPOSES if c in parts and tuple(parts[c]) not in composed else 0
+             for c, k in enumerate(combining)]
+    end = max(c for c in range(0x110000) if kinds[c]) // BLOCK + 1
+    blocks, index = {}, []
+    for b in range(end):
+        index.append(blocks.setdefault(tuple(kinds[b * BLOCK:(b + 1) * BLOCK]), len(blocks)))
+    assert len(blocks) <= 256
+    flat = [k for block in blocks for k in block]
+    down = [f"{{0x{c:X}, 0x{p[0]:X}, 0x{p[1] if len(p) == 2 else 0:X}}}" for c, p in sorted(parts.items())]
+    up = [f"{{0x{a:X}, 0x{b:X}, 0x{c:X}}}" for (a, b), c in sorted(composed.items())]
+    return (f"// Generated by tools/make_unicode.py from {PACKAGE} (Unicode 16, cut back to Unicode 9); do not edit.\n"
+            f"// kNfcIndex: code point / {BLOCK} -> block; kNfcBlocks: a combining class, {COMPOSES} (may compose with what is before it), "
+            f"{DECOMPOSES} (is never kept), or 0.\n"
+            f"constexpr std::uint8_t kNfcIndex[{len(index)}] = {{\n{rows(index, 32)}\n}};\n"
+            f"constexpr std::uint8_t kNfcBlocks[{len(flat)}] = {{\n{rows(flat, 32)}\n}};\n"
+            f"// A character and the one (then 0) or two it is made of, by character.\n"
+            f"constexpr Decomposition kDecompositions[{len(down)}] = {{\n{rows(down, 6)}\n}};\n"
+            f"// Two characters and the one they compose to, by the two.\n"
+            f"constexpr Composition kCompositions[{len(up)}] = {{\n{rows(up, 6)}\n}};\n")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        text = make(load_unicodedata(folder))
-    if sys.argv[1:] == ["--check"]:
-        if OUT.read_text() != text:
-            sys.exit(f"{OUT}: not what {sys.argv[0]} writes")
-    else:
-        OUT.write_text(text)
+        ucd = load_unicodedata(folder)
+        texts = {"unicode_tables.inc": make_classes(ucd), "nfc_tables.inc": make_nfc(ucd)}
+    for name, text in texts.items():
+        if sys.argv[1:] != ["--check"]:
+            (FOLDER / name).write_text(text)
+        elif (FOLDER / name).read_text() != text:
+            sys.exit(f"{FOLDER / name}: not what {sys.argv[0]} writes")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """The oracle: a forward pass over every header feature of the .mlb format, in numpy, twice.
 
     ref_forward.py MODEL --ids FILE.json --out FILE.npy       float64: the truth (a .mlb or a Hugging Face folder)
-    ref_forward.py MODEL.mlb --contract [--kv f16|f32] ...    float32: docs/arithmetic.md bit for bit
+    ref_forward.py MODEL.mlb --contract [--kv f16|f32|q8_0] ...    float32: docs/arithmetic.md bit for bit
     ref_forward.py MODEL.mlb --digest                         what `krafla verify MODEL.mlb` must print
 
 The formulas are written once; an arithmetic (class Truth or class Contract) supplies the number type, the functions,
@@ -78,7 +78,7 @@ class Contract:
     gelu_c, gelu_cube = rm.GELU_C, rm.GELU_CUBE
 
     def __init__(self, kv="f16"):
-        self.kv = {"f16": np.float16, "f32": np.float32}[kv]
+        self.keep = {"f16": lambda x: x.astype(np.float16).astype(np.float32), "f32": lambda x: x, "q8_0": rm.kv_q8}[kv]
 
     def sincos(self, angle):
         """Computed in double, rounded to float once."""
@@ -98,7 +98,7 @@ class Contract:
 
     def store(self, x):
         """What the KV page gives back of what is put into it."""
-        return x.astype(self.kv).astype(np.float32)
+        return self.keep(x)
 
     def attention(self, q, k, v, visible, scale, cap):
         """A6. Shapes as in Truth.attention; pages of 64 positions are reduced alone, then merged in ascending order."""
@@ -383,7 +383,7 @@ def main():
     parser.add_argument("--ids", help="JSON file: a list of token ids")
     parser.add_argument("--out", help=".npy file for the logits, float32 [n, vocab]")
     parser.add_argument("--contract", action="store_true", help="float32, bit-exact")
-    parser.add_argument("--kv", choices=["f16", "f32"], default="f16", help="type of the KV cache (contract only)")
+    parser.add_argument("--kv", choices=["f16", "f32", "q8_0"], default="f16", help="type of the KV cache (contract only)")
     parser.add_argument("--digest", action="store_true", help="print the digest that `krafla verify` prints")
     parser.add_argument("--trace", metavar="FILE.npz", help="also save every intermediate result")
     args = parser.parse_args()

@@ -197,3 +197,23 @@ def quant_matmul(x, levels, scales):
             isum = xf[:, 32 * b:32 * b + 32] @ wf[:, 32 * b:32 * b + 32].T
             lanes[b % 8] += isum * (dw[None, :, b] * dx[:, b, None])
         return fold8(lanes)
+
+
+# ---------------------------------------------------------------- A6: the KV cache in q8_0
+
+def kv_q8(x):
+    """x [..., d] float32 quantized in blocks of 32 along d, the last may be shorter, and back: q * d."""
+    x = np.asarray(x, F32)
+    wide = -(-x.shape[-1] // 32) * 32
+    blocks = np.zeros(x.shape[:-1] + (wide,), F32)
+    blocks[..., :x.shape[-1]] = x
+    blocks = blocks.reshape(x.shape[:-1] + (wide // 32, 32))
+    with np.errstate(all="ignore"):
+        amax = (blocks.view(U32) & U32(0x7FFFFFFF)).max(axis=-1).view(F32)  # by its bits: NaN > inf > finite
+        scale = (amax / F32(127)).astype(np.float16).astype(F32)
+        finite = np.isfinite(scale)
+        y = blocks * (F32(1) / scale)[..., None]
+        q = np.clip(np.trunc(y + np.copysign(F32(0.5), y)), F32(-127), F32(127))
+        q = np.where((finite & (scale > 0))[..., None], q, F32(0))
+        decoded = (q + F32(0)) * np.where(finite, scale, F32(np.nan))[..., None]   # an int8 has no -0
+    return decoded.reshape(x.shape[:-1] + (wide,))[..., :x.shape[-1]]

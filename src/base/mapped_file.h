@@ -28,4 +28,8 @@ class MappedFile {
   Bytes bytes_;
 };
 
+/// Gives the pages that lie wholly inside `bytes`, a part of a MappedFile (of nothing else), back to the system: they count as this
+/// process's memory no more, and are there again when they are touched.
+void release_pages(Bytes bytes);
+
 }  // namespace krafla

@@ -1,5 +1,4 @@
-// Messages to prompt text. For now the one built-in template, SmolLM2's ChatML; a template engine takes its place behind the same
-// function: template text in, prompt text out.
+// Messages to prompt text, the short way: roles and contents. chat_template.h has all that templates can take (tools, documents ...).
 #pragma once
 
 #include <cstddef>
@@ -26,9 +25,15 @@ struct Prompt {
   std::vector<TextRange> literal;
 };
 
-/// Renders `messages`. `chat_template` is a template's text (of the JSON beside the model) or the name of a built-in one ("smollm").
+/// The texts of the tokenizer's special tokens, for templates that write them; empty: the template sees none.
+struct SpecialTokens {
+  std::string bos, eos;
+};
+
+/// Renders `messages`. `chat_template` is a template's text (of the JSON beside the model) or the name of a built-in one.
 /// `add_generation_prompt` ends the text with the opening of the assistant's answer. Any bytes are legal in roles and contents.
-/// ML_E_UNSUPPORTED for a template this build does not know, naming --raw as the way around it.
-Prompt render_chat(std::string_view chat_template, std::span<const Message> messages, bool add_generation_prompt);
+/// Errors as ChatTemplate's.
+Prompt render_chat(std::string_view chat_template, std::span<const Message> messages, bool add_generation_prompt,
+                   const SpecialTokens& tokens = {});
 
 }  // namespace krafla

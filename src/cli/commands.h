@@ -7,9 +7,13 @@
 namespace krafla::cli {
 
 void add_bench(CLI::App& app);
+void add_compare(CLI::App& app);
 void add_convert(CLI::App& app);
+void add_convert_tokenizer(CLI::App& app);
+void add_imatrix(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_logits(CLI::App& app);
+void add_perplexity(CLI::App& app);
 void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_verify(CLI::App& app);

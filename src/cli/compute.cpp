@@ -1,5 +1,7 @@
 #include "cli/compute.h"
 
+#include <map>
+
 #include "base/cpu.h"
 #include "engine/model_files.h"
 
@@ -22,10 +24,11 @@ Model open_model(const ComputeOptions& options, Context& context) {
 }
 
 void add_kv_option(CLI::App& command, KvType& kv) {
+  static const std::map<std::string, KvType> types = {{"f16", KvType::f16}, {"f32", KvType::f32}, {"q8_0", KvType::q8_0}};
   command
       .add_option_function<std::string>(
-          "--kv", [&kv](const std::string& type) { kv = type == "f32" ? KvType::f32 : KvType::f16; }, "Type of the KV cache; f16")
-      ->check(CLI::IsMember({"f16", "f32"}));
+          "--kv", [&kv](const std::string& type) { kv = types.at(type); }, "Type of the KV cache; q8_0 takes half of f16's memory; f16")
+      ->check(CLI::IsMember(types));
 }
 
 }  // namespace krafla::cli

@@ -1,14 +1,16 @@
-// `krafla convert SOURCE [OUT]`: a checkpoint to .mlb, .mlt and .json.
+// `krafla convert SOURCE [OUT]`: a checkpoint (GGUF file or Hugging Face folder) to .mlb, .mlt and .json.
 #include "convert/convert.h"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/cpu.h"
 #include "base/error.h"
@@ -21,13 +23,45 @@ struct Arguments {
   std::string source, out;
   std::string type = "q8_0";
   std::string scales = "f16";
-  std::string q4_rule = "search";
+  std::string q4_rule, imatrix;
+  std::vector<std::string> q8;
   bool no_tokenizer = false;
   bool quiet = false;
   int threads = 0;
 };
 
 std::atomic<bool> interrupted{false};
+
+/// The classes of matrices, by what people call them; the first name of a class is the .mlb's.
+struct ClassWords {
+  std::uint32_t bit;
+  std::vector<std::string> words;
+};
+const std::vector<ClassWords>& class_words() {
+  static const std::vector<ClassWords> all = {{kClassEmb, {"tok_emb", "embed", "embeddings"}},
+                                              {kClassCls, {"wcls", "lm_head", "output", "classifier"}},
+                                              {kClassQk, {"wq", "wk", "wg", "q", "k", "qk", "attn_q", "attn_k", "lqkv"}},
+                                              {kClassV, {"wv", "v", "attn_v", "lz"}},
+                                              {kClassO, {"wo", "o", "attn_output", "lout"}},
+                                              {kClassUp, {"w1", "w3", "gate", "up", "ffn_gate", "ffn_up"}},
+                                              {kClassDown, {"w2", "down", "ffn_down"}}};
+  return all;
+}
+
+std::uint32_t q8_mask(const std::vector<std::string>& names) {
+  std::uint32_t mask = 0;
+  for (const std::string& name : names) {
+    std::uint32_t bit = 0;
+    std::string known;
+    for (const ClassWords& c : class_words()) {
+      if (std::find(c.words.begin(), c.words.end(), name) != c.words.end()) bit = c.bit;
+      known += (known.empty() ? "" : ", ") + c.words[0];
+    }
+    if (bit == 0) fail(ML_E_ARG, "--q8: there is no class of matrices \"{}\"; there are {}", name, known);
+    mask |= bit;
+  }
+  return mask;
+}
 
 /// A line on the terminal, rewritten a few times a second.
 class ProgressBar {
@@ -68,7 +102,11 @@ void run(const Arguments& a) {
   ConvertOptions options;
   options.storage.type = a.type == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0;
   options.storage.scale_f16 = a.scales == "f16";
-  options.q4_rule = a.q4_rule == "round" ? Q4Rule::round : Q4Rule::search;
+  options.storage.q8_mask = q8_mask(a.q8);
+  if (options.storage.q8_mask != 0 && options.storage.type == MatrixType::q8_0)
+    fail(ML_E_ARG, "--q8 with --type q8_0: every matrix is Q8_0 already; it is for --type q4_0");
+  if (!a.q4_rule.empty()) options.q4_rule = a.q4_rule == "round" ? Q4Rule::round : Q4Rule::search;
+  options.imatrix = a.imatrix;
   options.tokenizer = !a.no_tokenizer;
   options.threads = a.threads > 0 ? a.threads : usable_cores();
   options.cancelled = [] { return interrupted.load(std::memory_order_relaxed); };
@@ -89,15 +127,25 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("convert", "Convert a GGUF file to NAME.mlb, NAME.mlt and NAME.json");
+  CLI::App* command = app.add_subcommand("convert", "Convert a GGUF file or a Hugging Face folder to NAME.mlb, NAME.mlt and NAME.json");
   auto a = std::make_shared<Arguments>();
-  command->add_option("SOURCE", a->source, "the GGUF file")->required();
+  command->add_option("SOURCE", a->source, "the GGUF file, or the folder with config.json and .safetensors files")->required();
   command->add_option("OUT", a->out, "NAME, NAME.mlb or a folder; default: SOURCE's name, in the current folder");
   command->add_option("--type", a->type, "how matrices are stored")->check(CLI::IsMember({"q8_0", "q4_0"}))->capture_default_str();
   command->add_option("--scales", a->scales, "how block scales are stored")->check(CLI::IsMember({"f16", "f32"}))->capture_default_str();
-  command->add_option("--q4-rule", a->q4_rule, "Q4_0: the best of 13 fits, or llama.cpp's rounding")
-      ->check(CLI::IsMember({"search", "round"}))
-      ->capture_default_str();
+  command
+      ->add_option(
+          "--q8", a->q8,
+          "with --type q4_0: classes of matrices that are stored as Q8_0, separated by commas: tok_emb, wcls, wq (wq, wk, wg; lqkv), "
+          "wv (wv; lz), wo (wo; lout), w1 (w1, w3: gate and up), w2 (down)")
+      ->delimiter(',')
+      ->type_name("CLASS,...");
+  command
+      ->add_option(
+          "--q4-rule", a->q4_rule,
+          "Q4_0: the best of 13 fits (search), or llama.cpp's rounding (round); default: search, but round for Gemma 3 without --imatrix")
+      ->check(CLI::IsMember({"search", "round"}));
+  command->add_option("--imatrix", a->imatrix, "Q4_0: an importance matrix (MLI1) that weights the search")->type_name("FILE");
   command->add_flag("--no-tokenizer", a->no_tokenizer, "write the .mlb alone");
   command->add_option("-t,--threads", a->threads, "threads; the default is one for each physical core this process may use")
       ->check(CLI::Range(1, 1024));

@@ -16,8 +16,10 @@
 #include "chat/chat.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
+#include "cli/text.h"
 #include "engine/generate.h"
 #include "engine/model_files.h"
+#include "eval/importance.h"
 
 namespace krafla::cli {
 namespace {
@@ -25,7 +27,7 @@ namespace {
 struct RunOptions {
   ComputeOptions compute;
   std::optional<std::string> prompt, prompt_file;
-  std::string system, tokenizer;
+  std::string system, tokenizer, imatrix, chat_template;
   bool raw = false, verbose = false;
   std::optional<float> temperature, top_p, min_p, repetition_penalty;
   std::optional<int> top_k;
@@ -44,32 +46,13 @@ void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);
 }
 
-std::string read_all(std::FILE* file, const std::string& name) {
-  std::string text;
-  char buffer[65536];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), file)) > 0;) text.append(buffer, n);
-  if (std::ferror(file)) fail(ML_E_IO, "{}: cannot be read", name);
-  return text;
-}
-
 std::string read_prompt(const RunOptions& options) {
   if (options.prompt) return *options.prompt;
-  if (options.prompt_file) {
-    std::FILE* file = std::fopen(options.prompt_file->c_str(), "rb");
-    if (file == nullptr) fail(ML_E_IO, "{}: cannot be opened", *options.prompt_file);
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(file, std::fclose);
-    return read_all(file, *options.prompt_file);
-  }
+  if (options.prompt_file) return read_file(*options.prompt_file);
   if (isatty(STDIN_FILENO)) fail(ML_E_ARG, "there is no prompt: give one with --prompt TEXT, or pipe one in");
-  std::string text = read_all(stdin, "standard input");
+  std::string text = read_file("-");
   while (!options.raw && !text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();  // the pipe's, not the user's
   return text;
-}
-
-/// -z takes the .mlt's name with or without its ending.
-std::string find_tokenizer(const std::string& name) {
-  std::error_code ignored;
-  return !std::filesystem::exists(name, ignored) && std::filesystem::exists(name + ".mlt", ignored) ? name + ".mlt" : name;
 }
 
 /// CLI11 reads "-1" as a large unsigned number.
@@ -89,14 +72,24 @@ SamplingOptions sampling(const RunOptions& options, const SamplingDefaults& mode
   return out;
 }
 
+/// --chat-template takes a file's text, or the name of a built-in template.
+std::string find_template(const RunOptions& options, const ModelInfo& info) {
+  if (options.chat_template.empty()) return info.chat_template;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(options.chat_template, ignored)) return options.chat_template;
+  return read_file(options.chat_template);
+}
+
 std::vector<std::int32_t> encode_prompt(const RunOptions& options, const ModelInfo& info, const Tokenizer& tokenizer) {
   const std::string text = read_prompt(options);
   if (text.empty()) fail(ML_E_ARG, "the prompt is empty");
-  if (options.raw || info.chat_template.empty()) return tokenizer.encode(text);
+  const std::string chat_template = find_template(options, info);
+  if (options.raw || chat_template.empty()) return tokenizer.encode(text);
   std::vector<Message> messages;
   if (!options.system.empty()) messages.push_back({"system", options.system});
   messages.push_back({"user", text});
-  const Prompt prompt = render_chat(info.chat_template, messages, true);
+  const auto text_of = [&](std::int32_t id) { return id < 0 ? std::string() : std::string(tokenizer.token_bytes(id)); };
+  const Prompt prompt = render_chat(chat_template, messages, true, {text_of(info.bos.value_or(tokenizer.bos())), text_of(tokenizer.eos())});
   return tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
 }
 
@@ -153,9 +146,15 @@ void run(RunOptions& options) {
       fail(ML_E_IO, "standard output cannot be written");
   };
   const std::vector<std::int32_t> prompt = encode_prompt(options, info, tokenizer);
+  std::optional<Mli> importance;
+  if (!options.imatrix.empty()) {
+    check_not_input("--imatrix", options.imatrix, {model.path(), mlt, files.json, options.prompt_file.value_or("")});
+    options.generate.importance = &importance.emplace(start_importance(model, options.imatrix));
+  }
   std::signal(SIGINT, on_interrupt);
   const Generation result = generate(model, tokenizer, *context, prompt, options.generate);
   std::fputc('\n', stdout);
+  if (importance) write_mli(options.imatrix, *importance);
   if (options.verbose) print_timings(*context, model, prompt.size(), result, open_seconds);
 }
 
@@ -185,6 +184,8 @@ void add_run(CLI::App& app) {
   auto* prompt = command->add_option("-p,--prompt", options->prompt, "The prompt; without it and --file, standard input is read");
   command->add_option("-f,--file", options->prompt_file, "A file with the prompt")->excludes(prompt);
   command->add_option("--system", options->system, "The system message of the chat");
+  command->add_option("--chat-template", options->chat_template,
+                      "A template's file, or a built-in one: chatml, llama3 ...; the default is the model's");
   command->add_flag("--raw", options->raw, "Continue the prompt as it is, without the model's chat template");
   command->add_option("-z,--tokenizer", options->tokenizer, "The .mlt file; the default is the one beside the model");
   command->add_option("--ctx", options->generate.context, "Positions of prompt and answer at most; the default is the model's max_seq")
@@ -193,6 +194,7 @@ void add_run(CLI::App& app) {
       ->add_option("-n,--max-tokens", options->generate.max_tokens, "Tokens of the answer at most; the default is what the context holds")
       ->check(count);
   add_kv_option(*command, options->generate.kv);
+  command->add_option("--imatrix", options->imatrix, "Write to this file which input channels mattered, for convert --imatrix");
   command->add_flag("-v,--verbose", options->verbose, "Print timings and memory at the end, to standard error");
   add_sampling_options(*command, *options);
   command->callback([options] { run(*options); });

@@ -8,7 +8,9 @@
 #include "base/mapped_file.h"
 #include "base/output_file.h"
 #include "convert/arch/registry.h"
+#include "convert/gguf_files.h"
 #include "convert/gguf_tokenizer.h"
+#include "convert/hf_tokenizer.h"
 
 namespace krafla {
 namespace {
@@ -19,8 +21,12 @@ namespace fs = std::filesystem;
 void refuse_other_sources(const std::string& source, Bytes bytes) {
   const auto starts = [&](const char* magic) { return bytes.size() >= 4 && std::memcmp(bytes.data(), magic, 4) == 0; };
   if (starts("GGUF")) return;
-  if (starts("MLB1")) fail(ML_E_FORMAT, "{}: is a .mlb model already; a GGUF is needed", source);
-  if (starts("MLT1") || starts("MLI1")) fail(ML_E_FORMAT, "{}: is a .mlt or .mli file; a GGUF is needed", source);
+  if (starts("MLB1")) fail(ML_E_FORMAT, "{}: is a .mlb model already; a GGUF file or a checkpoint's folder is needed", source);
+  if (starts("MLT1") || starts("MLI1"))
+    fail(ML_E_FORMAT, "{}: is a .mlt or .mli file; a GGUF file or a checkpoint's folder is needed", source);
+  const fs::path path = source;
+  if (path.extension() == ".safetensors" || path.extension() == ".json")
+    fail(ML_E_FORMAT, "{}: is a part of a checkpoint; give the folder it is in", source);
   fail(ML_E_FORMAT, "{}: is no GGUF file (its first bytes are not \"GGUF\")", source);
 }
 
@@ -28,10 +34,10 @@ void refuse_other_sources(const std::string& source, Bytes bytes) {
 /// or written is refused before any work; nothing appears before commit().
 class Companions {
  public:
-  Companions(const Gguf& gguf, const MlbHeader& header, const ModelPaths& paths) : mlt_(paths.mlt), json_(paths.json) {
-    const ConvertedTokenizer converted = convert_gguf_tokenizer(read_gguf_tokenizer(gguf));
+  Companions(const ConvertedTokenizer& converted, const MlbHeader& header, const std::string& source, const ModelPaths& paths)
+      : mlt_(paths.mlt), json_(paths.json) {
     if (converted.mlt.tokens.size() > header.vocab)
-      fail(ML_E_SHAPE, "{}: the tokenizer has {} tokens; allowed: at most the {} rows of token_embd.weight", gguf.name,
+      fail(ML_E_SHAPE, "{}: the tokenizer has {} tokens; allowed: at most the model's {} rows of embeddings", source,
            converted.mlt.tokens.size(), header.vocab);
     const std::string bytes = mlt_bytes(paths.mlt, converted.mlt);
     mlt_.write(bytes.data(), bytes.size());
@@ -46,13 +52,60 @@ class Companions {
   OutputFile mlt_, json_;
 };
 
+/// What a plan says, written; with a tokenizer all three files.
+ConvertSummary write_model(const ModelPlan& plan, const std::optional<ConvertedTokenizer>& tokenizer, const std::string& source,
+                           const std::string& out, const ConvertOptions& options) {
+  const ModelPaths paths = output_paths(source, out);
+  std::optional<Companions> companions;
+  if (tokenizer) companions.emplace(*tokenizer, plan.header, source, paths);
+  ConvertSummary summary = convert_weights(plan, paths.mlb, options, [&] {
+    if (companions) companions->commit();
+  });
+  summary.paths = paths;
+  return summary;
+}
+
+ConvertSummary convert_gguf(const std::string& source, const std::string& out, const ConvertOptions& options) {
+  const MappedFile file(source);
+  refuse_other_sources(source, file.bytes());
+  const GgufFiles files(source, file.bytes());
+  const Gguf& gguf = files.gguf();
+  const ModelPlan plan = gguf_family(gguf).plan_gguf(gguf, options.storage);
+  std::optional<ConvertedTokenizer> tokenizer;
+  if (options.tokenizer) tokenizer = convert_gguf_tokenizer(read_gguf_tokenizer(gguf));
+  return write_model(plan, tokenizer, source, out, options);
+}
+
+/// The tokenizer of a folder, or a note that there is none.
+std::optional<ConvertedTokenizer> folder_tokenizer(const std::string& folder, std::size_t vocab, std::vector<std::string>& notes) {
+  std::error_code ignored;
+  if (fs::exists(fs::path(folder) / "tokenizer.json", ignored)) return convert_hf_tokenizer(read_hf_tokenizer(folder), vocab);
+  notes.emplace_back("the folder has no tokenizer.json: only the weights were converted");
+  return std::nullopt;
+}
+
+ConvertSummary convert_folder(const std::string& source, const std::string& out, const ConvertOptions& options) {
+  const HfCheckpoint checkpoint(source);
+  ModelPlan plan = hf_family(checkpoint).plan_hf(checkpoint, options.storage);
+  std::optional<ConvertedTokenizer> tokenizer;
+  if (options.tokenizer) tokenizer = folder_tokenizer(source, plan.header.vocab, plan.notes);
+  return write_model(plan, tokenizer, source, out, options);
+}
+
 }  // namespace
 
 ModelPaths output_paths(std::string_view source, std::string_view out) {
   fs::path base = out;
   const auto without = [](fs::path p, const char* extension) { return p.extension() == extension ? p.replace_extension() : p; };
-  const fs::path name = without(fs::path(source).filename(), ".gguf");
   std::error_code ignored;
+  fs::path name = fs::path(source).filename();
+  if (fs::is_directory(source, ignored)) {  // also "." and "folder/"
+    name = fs::absolute(source).lexically_normal();
+    name = name.has_filename() ? name.filename() : name.parent_path().filename();
+    if (name.empty()) name = "model";
+  } else {
+    name = gguf_model_name(name.string());
+  }
   if (out.empty())
     base = name;
   else if (out.ends_with('/') || fs::is_directory(base, ignored))
@@ -66,19 +119,7 @@ ModelPaths output_paths(std::string_view source, std::string_view out) {
 ConvertSummary convert_model(const std::string& source, const std::string& out, const ConvertOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   std::error_code ignored;
-  if (fs::is_directory(source, ignored))
-    fail(ML_E_UNSUPPORTED, "{}: is a folder; converting Hugging Face folders is not there yet, only GGUF files", source);
-  const MappedFile file(source);
-  refuse_other_sources(source, file.bytes());
-  const Gguf gguf = parse_gguf(file.bytes(), source);
-  const ModelPlan plan = gguf_family(gguf).plan(gguf, options.storage);
-  const ModelPaths paths = output_paths(source, out);
-  std::optional<Companions> companions;
-  if (options.tokenizer) companions.emplace(gguf, plan.header, paths);
-  ConvertSummary summary = convert_weights(plan, paths.mlb, options, [&] {
-    if (companions) companions->commit();
-  });
-  summary.paths = paths;
+  ConvertSummary summary = fs::is_directory(source, ignored) ? convert_folder(source, out, options) : convert_gguf(source, out, options);
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return summary;
 }

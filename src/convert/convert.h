@@ -1,9 +1,11 @@
 // A checkpoint to NAME.mlb, NAME.mlt and NAME.json. Goal: everything is checked before any work, memory does not grow with the
-// model, and the files appear together and complete or not at all. Sources: GGUF. Model families: src/convert/arch.
+// model, and the files appear together and complete or not at all. Sources: GGUF files, Hugging Face folders. Model families:
+// src/convert/arch.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +22,8 @@ struct ConvertProgress {
 
 struct ConvertOptions {
   StorageChoice storage;
-  Q4Rule q4_rule = Q4Rule::search;
+  std::optional<Q4Rule> q4_rule;                         // empty: the family's, and with an importance matrix the search
+  std::string imatrix;                                   // an MLI1 file that weights the search of Q4_0 matrices; empty: none
   bool tokenizer = true;                                 // also write NAME.mlt and NAME.json
   int threads = 1;                                       // 1 to 1024
   const Kernels* kernels = nullptr;                      // null: the fastest this CPU has
@@ -32,7 +35,8 @@ struct ConvertOptions {
 struct ModelPaths {
   std::string mlb, mlt, json;
 };
-/// `out` is NAME, NAME.mlb, a folder (the name is then the source's), or empty (the source's name in the current folder).
+/// `out` is NAME, NAME.mlb, a folder (the name is then the source's), or empty (the source's name in the current folder). A folder's
+/// name is its last part, wherever it is seen from.
 ModelPaths output_paths(std::string_view source, std::string_view out);
 
 /// How far the stored weights of one class of matrices are from the source's.
@@ -54,11 +58,12 @@ struct ConvertSummary {
 };
 
 /// Converts. ML_E_IO for files, ML_E_FORMAT and ML_E_SHAPE for a broken source (a NaN or infinite weight is named by tensor and row),
-/// ML_E_UNSUPPORTED for what .mlb does not hold, ML_E_CANCELLED. On any error no output file has appeared.
+/// ML_E_UNSUPPORTED for what .mlb does not hold, ML_E_ARG for an importance matrix with Q4Rule::round, ML_E_CANCELLED. On any error no
+/// output file has appeared.
 ConvertSummary convert_model(const std::string& source, const std::string& out, const ConvertOptions& options);
 
 /// The plan of a parsed source and its .mlb written to `path`: the part of convert_model without tokenizer and paths. Fills in all
-/// of the summary but paths and seconds. `before_commit` is called with everything written,
+/// of the summary but paths and seconds. Reads options.imatrix. `before_commit` is called with everything written,
 /// before the file appears; if it throws, the file does not.
 ConvertSummary convert_weights(const ModelPlan& plan, const std::string& path, const ConvertOptions& options,
                                const std::function<void()>& before_commit = {});

@@ -1,6 +1,7 @@
 // RoPE scaling from a GGUF.
 #include <cmath>
 
+#include "base/math.h"
 #include "convert/gguf_source.h"
 
 namespace krafla {
@@ -60,9 +61,11 @@ void yarn(GgufKeys& keys, float factor, MlbHeader& h) {
   const auto original = keys.optional("rope.scaling.original_context_length");
   if (!original) fail(ML_E_FORMAT, "{}: yarn needs the key rope.scaling.original_context_length", keys.gguf().name);
   h.rope_orig_max_seq = *original;
-  const double attn = static_cast<double>(keys.number("rope.scaling.attn_factor").value_or(1.0f)) *
-                      static_cast<double>(keys.number("rope.scaling.yarn_attn_factor").value_or(1.0f));
-  h.rope_attn_factor = static_cast<float>(attn * (0.1 * std::log(static_cast<double>(factor)) + 1));
+  // yarn_attn_factor is the checkpoint's attention_factor, which stands for all of it.
+  const double usual = factor > 1 ? 0.1 * math::log(static_cast<double>(factor)) + 1 : 1;
+  const auto whole = keys.number("rope.scaling.yarn_attn_factor");
+  const double more = static_cast<double>(keys.number("rope.scaling.attn_factor").value_or(1.0f));
+  h.rope_attn_factor = static_cast<float>(more * (whole ? static_cast<double>(*whole) : usual));
 }
 
 void llama3(const GgufTensor& tensor, const Gguf& gguf, MlbHeader& h) {
@@ -95,8 +98,10 @@ std::optional<Llama3Scaling> recover_llama3(std::span<const float> factors, doub
   if (most < 1.0001) return Llama3Scaling{1, 1, 4, 8192};
   const double nearest = std::round(most);
   if (std::fabs(most / nearest - 1) < 1e-5) most = nearest;
-  const Llama3Scaling published{static_cast<float>(most), 1, 4, 8192};  // every Llama 3.x has these
-  if (verifies(published, factors, theta, rotated)) return published;
+  Llama3Scaling usual{static_cast<float>(most), 1, 4, 8192};  // every Llama 3.x has these
+  if (verifies(usual, factors, theta, rotated)) return usual;
+  for (usual.original = 32; usual.original <= kMlbMaxCount; usual.original *= 2)  // few pairs may lie between the thresholds
+    if (verifies(usual, factors, theta, rotated)) return usual;
   const auto solved = solve(factors, theta, rotated, most);
   return solved && verifies(*solved, factors, theta, rotated) ? solved : std::nullopt;
 }
@@ -110,8 +115,8 @@ void gguf_rope_scaling(GgufKeys& keys, MlbHeader& h) {
   keys.optional("rope.scaling.original_context_length");
   if (type == "yarn") {
     yarn(keys, factor, h);
-  } else if (type == "linear" || (!type && old_linear)) {
-    if (factor != 1) {
+  } else if (type == "linear" || !type) {  // a factor without a type is linear
+    if (factor != 1 && factor != 0) {
       h.rope_type = kRopeLinear;
       h.rope_factor = factor;
     }

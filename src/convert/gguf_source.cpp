@@ -5,26 +5,12 @@
 #include <limits>
 #include <numeric>
 
+#include "base/mapped_file.h"
+#include "convert/rows.h"
 #include "formats/mlb.h"
 
 namespace krafla {
 namespace {
-
-constexpr std::size_t kMostListed = 1000;  // tensors that an error lists
-
-std::string listed(const std::vector<std::string>& entries) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(entries.size(), kMostListed); ++i) text += (i == 0 ? " " : "; ") + entries[i];
-  if (entries.size() > kMostListed) text += fmt::format("; and {} more", entries.size() - kMostListed);
-  return text;
-}
-
-/// "blk.{}.attn_q.weight" for layer 3: "blk.3.attn_q.weight".
-std::string with_layer(std::string_view pattern, int layer) {
-  const std::size_t at = pattern.find("{}");
-  if (at == std::string_view::npos) return std::string(pattern);
-  return fmt::format("{}{}{}", pattern.substr(0, at), layer, pattern.substr(at + 2));
-}
 
 std::string shape_text(const GgufTensor& t) {
   std::string text = std::to_string(t.dims[0]);
@@ -32,14 +18,164 @@ std::string shape_text(const GgufTensor& t) {
   return text;
 }
 
-SourceTensor source_of(const GgufTensor& t) {
+SourceTensor source_of(const Gguf& gguf, const GgufTensor& t) {
   const GgufTensor* tensor = &t;
-  return {std::string(t.name), t.rows(), t.cols(),
-          [tensor](std::size_t row, std::span<float> out) { dequantize_row(*tensor->type, tensor->row(row), out, tensor->name); }};
+  SourceTensor source{std::string(t.name), t.rows(), t.cols(), [tensor](std::size_t row, std::span<float> out) {
+                        dequantize_row(*tensor->type, tensor->row(row), out, tensor->name);
+                      }};
+  if (gguf.mapped) source.release = [tensor] { release_pages(tensor->data); };
+  return source;
 }
 
 bool ends_with_any(std::string_view name, std::span<const std::string_view> endings) {
   return std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return name.ends_with(e); });
+}
+
+// Tables of RoPE that old converters wrote along; rope_freqs.weight is read by gguf_rope_scaling.
+constexpr std::string_view kRopeTables[] = {"rope_freqs.weight", ".attn_rot_embd.weight", ".rotary_emb.inv_freq"};
+
+// Settings of other architectures, or of files made by others, and the value that changes nothing. A family that reads one allows it.
+struct Neutral {
+  const char* key;
+  double value;
+  const char* reason;
+};
+constexpr Neutral kNeutral[] = {
+    {"expert_count", 0, "mixtures of experts are not supported"},
+    {"expert_used_count", 0, "mixtures of experts are not supported"},
+    {"attention.causal", 1, "only causal models are supported"},
+    {"attention.max_alibi_bias", 0, "ALiBi is not supported"},
+    {"attention.clamp_kqv", 0, "clamped q, k and v are not supported"},
+    {"attention.sliding_window", 0, "a sliding window is not known of this architecture"},
+    {"attention.temperature_scale", 0, "a temperature that depends on the position is not supported"},
+    {"attention.output_scale", 1, "scaled attention is not supported"},
+    {"attention.value_scale", 1, "scaled values are not supported"},
+    {"attention.shared_kv_layers", 0, "layers that share keys and values are not supported"},
+    {"attn_logit_softcapping", 0, "capped scores are not known of this architecture"},
+    {"final_logit_softcapping", 0, "capped logits are not known of this architecture"},
+    {"logit_scale", 1, "scaled logits are not supported"},
+    {"residual_scale", 1, "scaled residuals are not supported"},
+    {"use_parallel_residual", 0, "parallel residuals are not supported"},
+    {"num_loops", 1, "layers that run more than once are not supported"},
+    {"rope.scaling.alpha", 0, "this scaling of RoPE is not supported"},
+};
+
+// Keys that say nothing about the result: sections of RoPE matter to images only, where positions have three parts.
+constexpr std::string_view kHarmless[] = {"vocab_size", "rope.dimension_sections", "rope.scaling.finetuned", "tensor_data_layout"};
+
+/// Of each position in the .mlb's order, the place in the file: `first` places stay, then come value heads of `each`. The file has them
+/// tiled (value head p belongs to key head p % K), the .mlb grouped (to key head p / (V / K)).
+std::vector<std::size_t> tiled_values(const MlbHeader& h, std::size_t first, std::size_t each) {
+  const std::size_t keys = h.lin_k_heads;
+  const std::size_t group = h.lin_v_heads / keys;
+  std::vector<std::size_t> order(first + h.lin_v_heads * each);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = first; i < order.size(); ++i) {
+    const std::size_t head = (i - first) / each;
+    order[i] = first + (head % group * keys + head / group) * each + (i - first) % each;
+  }
+  return order;
+}
+
+/// Rows as the .mlb wants them.
+SourceTensor prepared(SourceTensor t, const MlbHeader& h, std::string_view target, GgufRows rows) {
+  if (rows == GgufRows::halves) t = heads_from_halves(std::move(t), h, target);
+  if (target == "A_log") t = log_of_negated(std::move(t));
+  if (!h.has_linear() || h.lin_v_heads == h.lin_k_heads) return t;
+  const std::size_t queries_and_keys = 2 * std::size_t{h.lin_k_heads} * h.lin_k_dim;
+  if (target == "lqkv" || target == "lconv") return pick_rows(std::move(t), tiled_values(h, queries_and_keys, h.lin_v_dim));
+  if (target == "lz") return pick_rows(std::move(t), tiled_values(h, 0, h.lin_v_dim));
+  if (target == "lb" || target == "la") return pick_rows(std::move(t), tiled_values(h, 0, 1));
+  if (target == "dt_bias" || target == "A_log") return pick_cols(std::move(t), tiled_values(h, 0, 1));
+  if (target == "lout") return pick_cols(std::move(t), tiled_values(h, 0, h.lin_v_dim));
+  return t;
+}
+
+/// The tensors of all arrays of the plan's layout; returns the names used.
+std::set<std::string, std::less<>> map_tensors(const Gguf& gguf, std::span<const TensorName> own, GgufRows rows, ModelPlan& plan) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  const MlbHeader& h = plan.header;
+  std::vector<std::string> missing, wrong, unread;
+  std::set<std::string, std::less<>> used;
+  for (const MlbArray& a : mlb_layout(h, plan.flags, kMost, gguf.name)) {
+    if (a.kind == MlbKind::flags) continue;
+    const std::string_view target = a.tensor;
+    const TensorName* row = find_tensor_name(own, target == "wg" ? "wq" : target);  // one tensor holds both, as in Hugging Face's
+    if (row == nullptr || row->gguf == nullptr) fail(ML_E_UNSUPPORTED, "{}: this architecture has no tensor for {}", gguf.name, a.name());
+    const std::string source = with_layer(row->gguf, a.layer);
+    const bool first = used.insert(source).second;
+    const std::uint64_t n_rows = h.attn_gate != 0 && (target == "wq" || target == "wg") ? 2 * a.rows : a.rows;
+    const GgufTensor* t = gguf.tensor(source);
+    if (t == nullptr) {
+      if (first) missing.push_back(source);
+    } else if (t->rows() != n_rows || t->cols() != a.cols || t->n_dims > 2) {
+      if (first)
+        wrong.push_back(
+            fmt::format("{} is {}; needed: {}{}", source, shape_text(*t), a.cols, n_rows > 1 ? fmt::format(" × {}", n_rows) : ""));
+    } else if (!can_dequantize(*t->type)) {
+      if (first) unread.push_back(fmt::format("{} is {}", source, t->type->name));
+    } else {
+      plan.tensors.emplace(a.name(), prepared(source_of(gguf, *t), h, target, rows));
+    }
+  }
+  if (!missing.empty()) fail(ML_E_FORMAT, "{}: {} tensors are missing:{}", gguf.name, missing.size(), listed(missing));
+  if (!wrong.empty()) fail(ML_E_SHAPE, "{}: tensors have a wrong shape:{}", gguf.name, listed(wrong));
+  if (!unread.empty()) fail(ML_E_UNSUPPORTED, "{}: readable types are {}, but:{}", gguf.name, readable_types(), listed(unread));
+  return used;
+}
+
+/// Tensors that no array uses: skipped with a note, or refused.
+void check_rest(GgufKeys& keys, const std::set<std::string, std::less<>>& used, ModelPlan& plan) {
+  const Gguf& gguf = keys.gguf();
+  std::vector<std::string> mtp_blocks, extra;
+  for (std::uint32_t i = 0; i < keys.optional("nextn_predict_layers").value_or(0); ++i)
+    mtp_blocks.push_back(fmt::format("blk.{}.", plan.header.n_layers + i));
+  std::size_t mtp = 0, vision = 0;
+  for (const GgufTensor& t : gguf.tensors) {
+    if (used.contains(t.name) || ends_with_any(t.name, kRopeTables)) continue;
+    if (t.name == "output.weight" && plan.header.shared_classifier != 0) continue;
+    if (std::any_of(mtp_blocks.begin(), mtp_blocks.end(), [&](const std::string& block) { return t.name.starts_with(block); }))
+      ++mtp;
+    else if (t.name.starts_with("v.") || t.name.starts_with("mm."))
+      ++vision;
+    else
+      extra.push_back(printable(t.name));
+  }
+  if (!extra.empty()) fail(ML_E_UNSUPPORTED, "{}: tensors that this architecture does not use here:{}", gguf.name, listed(extra));
+  if (mtp > 0) plan.notes.push_back(fmt::format("not converted: the blocks that predict further tokens ({} tensors)", mtp));
+  if (vision > 0) plan.notes.push_back(fmt::format("not converted: v.* and mm.*, which read images ({} tensors)", vision));
+}
+
+/// Whether wcls is tok_emb: there is no output tensor, or it is the embedding byte for byte.
+bool shares_classifier(const Gguf& gguf) {
+  const GgufTensor* embedding = gguf.tensor("token_embd.weight");
+  const GgufTensor* output = gguf.tensor("output.weight");
+  if (output == nullptr) return true;
+  return embedding != nullptr && output->type == embedding->type && std::equal(output->dims, output->dims + 4, embedding->dims) &&
+         std::memcmp(output->data.data(), embedding->data.data(), output->data.size()) == 0;
+}
+
+/// block_count without the blocks that predict further tokens.
+std::uint32_t layer_count(GgufKeys& keys) {
+  const std::uint32_t blocks = keys.required("block_count");
+  const std::uint32_t mtp = keys.optional("nextn_predict_layers").value_or(0);
+  if (mtp != 0 && mtp >= blocks)
+    fail(ML_E_FORMAT, "{}: nextn_predict_layers is {}; allowed: less than block_count ({})", keys.gguf().name, mtp, blocks);
+  const std::size_t tensors = keys.gguf().tensors.size();
+  if (blocks > tensors)
+    fail(ML_E_FORMAT, "{}: block_count is {}, but the file has only {} tensors; is a part of it missing?", keys.gguf().name, blocks,
+         tensors);
+  return blocks - mtp;
+}
+
+/// key_length, which must be value_length's too; 0: not given.
+std::uint32_t head_size(GgufKeys& keys, const MlbHeader& h) {
+  const auto key = keys.optional("attention.key_length");
+  const std::uint32_t size = key.value_or(h.n_heads != 0 ? h.dim / h.n_heads : 0);
+  const std::uint32_t value = keys.optional("attention.value_length").value_or(size);
+  if (value != size)
+    fail(ML_E_UNSUPPORTED, "{}: attention.key_length is {} and value_length {}; they must be equal", keys.gguf().name, size, value);
+  return key.value_or(0);
 }
 
 }  // namespace
@@ -82,6 +218,19 @@ std::optional<std::string_view> GgufKeys::text(std::string_view key) { return gg
 
 std::optional<bool> GgufKeys::boolean(std::string_view key) { return gguf_.boolean(full(key)); }
 
+bool GgufKeys::is_array(std::string_view key) {
+  const GgufValue* v = gguf_.find(full(key));
+  return v != nullptr && v->is_array();
+}
+
+std::optional<std::vector<bool>> GgufKeys::per_layer(std::string_view key, std::uint32_t n) {
+  const std::string name = full(key);
+  auto all = gguf_.booleans(name);
+  if (all && all->size() < n) fail(ML_E_FORMAT, "{}: {} has {} elements; needed: one per layer ({})", gguf_.name, name, all->size(), n);
+  if (all) all->resize(n);
+  return all;
+}
+
 void GgufKeys::refuse_unless(std::string_view key, double neutral, std::string_view reason) {
   const std::string name = full(key);
   const GgufValue* v = gguf_.find(name);
@@ -93,78 +242,52 @@ void GgufKeys::refuse_unless(std::string_view key, double neutral, std::string_v
 std::vector<std::string> GgufKeys::unread() const {
   std::vector<std::string> result;
   for (const GgufEntry& e : gguf_.metadata)
-    if (e.key.starts_with(prefix_) && !read_.contains(e.key)) result.emplace_back(e.key);
+    if (e.key.starts_with(prefix_) && !read_.contains(e.key) &&
+        std::find(std::begin(kHarmless), std::end(kHarmless), e.key.substr(prefix_.size())) == std::end(kHarmless))
+      result.emplace_back(e.key);
   return result;
 }
 
-MlbHeader gguf_base_header(GgufKeys& keys) {
+MlbHeader gguf_base_header(GgufKeys& keys, const StorageChoice& storage) {
   const Gguf& gguf = keys.gguf();
+  if (const auto type = gguf.text("general.type"); type && *type != "model")
+    fail(ML_E_UNSUPPORTED, "{}: general.type is \"{}\"; only a \"model\" can be converted", gguf.name, printable(*type));
   MlbHeader h;
+  storage.apply(h);
   h.dim = keys.required("embedding_length");
-  h.n_layers = keys.required("block_count");
+  h.n_layers = layer_count(keys);
   h.n_heads = keys.required("attention.head_count");
   h.n_kv_heads = keys.optional("attention.head_count_kv").value_or(h.n_heads);
   h.hidden_dim = keys.required("feed_forward_length");
-  h.max_seq = keys.required("context_length");
+  h.max_seq = std::min(keys.required("context_length"), kMlbMaxCount);
   h.rope_theta = keys.number("rope.freq_base").value_or(10000.0f);
   const auto eps = keys.number("attention.layer_norm_rms_epsilon");
   if (!eps) fail(ML_E_FORMAT, "{}: the key attention.layer_norm_rms_epsilon is missing", gguf.name);
   h.norm_eps = *eps;
-  h.head_dim = keys.optional("attention.key_length").value_or(0);
-  const std::uint32_t value_length = keys.optional("attention.value_length").value_or(h.head_dim);
-  if (value_length != h.head_dim)
-    fail(ML_E_UNSUPPORTED, "{}: attention.key_length is {} and value_length {}; they must be equal", gguf.name, h.head_dim, value_length);
+  h.head_dim = head_size(keys, h);
   h.rot_dim = keys.optional("rope.dimension_count").value_or(0);
-  keys.optional("vocab_size");
+  h.attn_scale = keys.number("attention.scale").value_or(0);
+  h.embed_scale = keys.number("embedding_scale").value_or(0);
   const GgufTensor* embedding = gguf.tensor("token_embd.weight");
   if (embedding == nullptr) fail(ML_E_FORMAT, "{}: the tensor token_embd.weight is missing", gguf.name);
-  const std::size_t rows = embedding->rows();
-  h.vocab = static_cast<std::uint32_t>(std::min<std::size_t>(rows, std::numeric_limits<std::uint32_t>::max()));
-  if (h.n_layers > gguf.tensors.size())
-    fail(ML_E_FORMAT, "{}: block_count is {}, but the file has only {} tensors; is a part of it missing?", gguf.name, h.n_layers,
-         gguf.tensors.size());
+  h.vocab = static_cast<std::uint32_t>(std::min<std::size_t>(embedding->rows(), std::numeric_limits<std::uint32_t>::max()));
+  h.shared_classifier = shares_classifier(gguf);
+  h.qkv_bias = gguf.tensor("blk.0.attn_q.bias") != nullptr;
+  check_mlb_header(h, gguf.name);
   return h;
 }
 
-bool gguf_shares_classifier(const Gguf& gguf) {
-  const GgufTensor* embedding = gguf.tensor("token_embd.weight");
-  const GgufTensor* output = gguf.tensor("output.weight");
-  if (output == nullptr) return true;
-  return embedding != nullptr && output->type == embedding->type && std::equal(output->dims, output->dims + 4, embedding->dims) &&
-         std::memcmp(output->data.data(), embedding->data.data(), output->data.size()) == 0;
-}
-
-void map_gguf_tensors(const Gguf& gguf, std::span<const GgufName> names, std::span<const std::string_view> ignored, ModelPlan& plan) {
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  const std::vector<MlbArray> arrays = mlb_layout(plan.header, plan.flags, kMost, gguf.name);
-  std::vector<std::string> missing, wrong, unread;
-  std::set<std::string, std::less<>> used;
-  for (const MlbArray& a : arrays) {
-    if (a.kind == MlbKind::flags) continue;
-    const auto* row =
-        std::find_if(names.data(), names.data() + names.size(), [&](const GgufName& n) { return std::string_view(n.target) == a.tensor; });
-    if (row == names.data() + names.size()) fail(ML_E_UNSUPPORTED, "{}: this architecture has no tensor for {}", gguf.name, a.name());
-    const std::string source = with_layer(row->source, a.layer);
-    used.insert(source);
-    const GgufTensor* t = gguf.tensor(source);
-    if (t == nullptr) {
-      missing.push_back(source);
-    } else if (t->rows() != a.rows || t->cols() != a.cols || t->n_dims > 2) {
-      wrong.push_back(
-          fmt::format("{} is {}; needed: {}{}", source, shape_text(*t), a.cols, a.rows > 1 ? fmt::format(" × {}", a.rows) : ""));
-    } else if (!can_dequantize(*t->type)) {
-      unread.push_back(fmt::format("tensor {} has type {}, which is not read yet", source, t->type->name));
-    } else {
-      plan.tensors.emplace(a.name(), source_of(*t));
-    }
-  }
-  if (!missing.empty()) fail(ML_E_FORMAT, "{}: {} tensors are missing:{}", gguf.name, missing.size(), listed(missing));
-  if (!wrong.empty()) fail(ML_E_SHAPE, "{}: tensors have a wrong shape:{}", gguf.name, listed(wrong));
-  if (!unread.empty()) fail(ML_E_UNSUPPORTED, "{}: readable are F32, F16, BF16, Q8_0, Q4_0 and Q4_1, but:{}", gguf.name, listed(unread));
-  std::vector<std::string> extra;
-  for (const GgufTensor& t : gguf.tensors)
-    if (!used.contains(t.name) && !ends_with_any(t.name, ignored)) extra.push_back(printable(t.name));
-  if (!extra.empty()) fail(ML_E_UNSUPPORTED, "{}: tensors that this architecture does not use here:{}", gguf.name, listed(extra));
+void gguf_finish(GgufKeys& keys, std::span<const TensorName> own, GgufRows rows, ModelPlan& plan) {
+  const Gguf& gguf = keys.gguf();
+  for (const Neutral& n : kNeutral)
+    if (!keys.was_read(n.key)) keys.refuse_unless(n.key, n.value, n.reason);
+  gguf_rope_scaling(keys, plan.header);
+  plan.header.layer_flags = !plan.flags.empty();
+  MlbCanonical canonical = canonical_mlb(plan.header, plan.flags, gguf.name);
+  plan.header = canonical.header;
+  plan.flags = std::move(canonical.flags);
+  check_rest(keys, map_tensors(gguf, own, rows, plan), plan);
+  for (const std::string& key : keys.unread()) plan.notes.push_back("not used: " + printable(key));
 }
 
 }  // namespace krafla

@@ -8,8 +8,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "convert/plan.h"
+#include "convert/tensor_names.h"
 #include "formats/gguf.h"
 
 namespace krafla {
@@ -27,10 +29,14 @@ class GgufKeys {
   std::optional<float> number(std::string_view key);
   std::optional<std::string_view> text(std::string_view key);
   std::optional<bool> boolean(std::string_view key);
+  /// An array of one bool (or 0 and 1) for each layer, of which the first n are given. ML_E_FORMAT if it is shorter or another type.
+  std::optional<std::vector<bool>> per_layer(std::string_view key, std::uint32_t n);
+  bool is_array(std::string_view key);
   /// ML_E_UNSUPPORTED naming the key if it is there with another value than `neutral`.
   void refuse_unless(std::string_view key, double neutral, std::string_view reason);
-  /// The keys of the prefix that nothing above asked for.
+  /// The keys of the prefix that nothing above asked for, but for some that say nothing about the result.
   std::vector<std::string> unread() const;
+  bool was_read(std::string_view key) const { return read_.contains(prefix_ + std::string(key)); }
 
  private:
   std::string full(std::string_view key);
@@ -39,14 +45,10 @@ class GgufKeys {
   std::set<std::string, std::less<>> read_;
 };
 
-/// The .mlb's name of a tensor and the GGUF's, "{}" standing for the layer.
-struct GgufName {
-  const char* target;
-  const char* source;
-};
-
-/// Dimensions, norms' epsilon, heads and the RoPE base: the header fields that every family spells alike. Refuses per-layer arrays.
-MlbHeader gguf_base_header(GgufKeys& keys);
+/// The header fields that every family spells alike: dimensions, heads, epsilon, the RoPE base, scales; biases and an own classifier as
+/// the tensors say. MTP blocks (nextn_predict_layers) are not counted among the layers. Refuses per-layer arrays and general.type
+/// other than "model". The result has passed check_mlb_header.
+MlbHeader gguf_base_header(GgufKeys& keys, const StorageChoice& storage);
 
 /// RoPE scaling: rope.scaling.* keys (none, linear, yarn) and the tensor rope_freqs.weight (llama3's factors, from which its
 /// parameters are recovered and verified). ML_E_UNSUPPORTED for any other scaling.
@@ -60,11 +62,13 @@ struct Llama3Scaling {
 };
 std::optional<Llama3Scaling> recover_llama3(std::span<const float> factors, double theta, std::uint32_t rotated);
 
-/// Finds the tensor of every array of the layout. Lists all that are missing, then all whose shape is wrong (ML_E_SHAPE), then
-/// those whose type cannot be read; then refuses tensors of the file that the plan would not use, but for `ignored` (name endings).
-void map_gguf_tensors(const Gguf& gguf, std::span<const GgufName> names, std::span<const std::string_view> ignored, ModelPlan& plan);
+/// How the rows of q and k lie in a family's files: in interleaved pairs like a .mlb's, or in halves like Hugging Face's.
+enum class GgufRows { interleaved, halves };
 
-/// Whether wcls is tok_emb: there is no output tensor, or it is the embedding byte for byte.
-bool gguf_shares_classifier(const Gguf& gguf);
+/// What every family's plan ends with. Refuses settings that nobody read and that would change the result; settles RoPE scaling; brings
+/// header and flags into canonical form; finds the tensor of every array (`own`: names that are the family's alone) and settles what is
+/// done to its rows. Lists all tensors that are missing, then all whose shape is wrong (ML_E_SHAPE), then those whose type cannot be
+/// read; refuses tensors that nobody uses; notes what was skipped.
+void gguf_finish(GgufKeys& keys, std::span<const TensorName> own, GgufRows rows, ModelPlan& plan);
 
 }  // namespace krafla

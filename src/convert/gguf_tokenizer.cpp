@@ -1,10 +1,10 @@
 #include "convert/gguf_tokenizer.h"
 
 #include <algorithm>
-#include <array>
-#include <iterator>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "tokenizer/unicode.h"
@@ -38,10 +38,16 @@ constexpr PreTokenizer kPreTokenizers[] = {
 
 enum TokenType : std::int64_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
+constexpr PreTokenizer kSentencePiece = {"", 0, true};
+
+bool is_sentencepiece(const GgufTokenizer& source) { return source.model == "llama"; }
+
 const PreTokenizer& pre_tokenizer(const GgufTokenizer& source) {
+  if (is_sentencepiece(source)) return kSentencePiece;
   if (source.model != "gpt2")
-    fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.model is \"{}\": only \"gpt2\" (byte-level BPE) can be converted", source.file,
-         printable(source.model));
+    fail(ML_E_UNSUPPORTED,
+         "{}: tokenizer.ggml.model is \"{}\": only \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece BPE) can be converted",
+         source.file, printable(source.model));
   for (const PreTokenizer& pre : kPreTokenizers)
     if (pre.name == source.pre) return pre;
   std::string known;
@@ -50,36 +56,14 @@ const PreTokenizer& pre_tokenizer(const GgufTokenizer& source) {
        known);
 }
 
-/// GPT-2's printable characters: those of Latin-1 stand for their byte, the others for U+0100, U+0101 ... in order. By code point; -1:
-/// none.
-std::array<int, 0x144> printable_to_byte() {
-  std::array<int, 0x144> table;
-  table.fill(-1);
-  std::size_t next = 0x100;
-  for (int b = 0; b < 256; ++b) {
-    const bool itself = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
-    table[itself ? static_cast<std::size_t>(b) : next++] = b;
-  }
-  return table;
-}
-
-/// Writes the bytes that the characters of `text` stand for to `out`; returns one past the last. There are never more of them.
-char* unprintable(std::string_view text, char* out, const GgufTokenizer& source, std::size_t id) {
-  static const auto kTable = printable_to_byte();
-  while (!text.empty()) {
-    const Utf8Char c = read_utf8(text);
-    if (!c.valid || c.code >= kTable.size() || kTable[c.code] < 0)
-      fail(ML_E_FORMAT, "{}: token {} has a character that stands for no byte in GPT-2's alphabet: \"{}\"", source.file, id,
-           printable(text));
-    *out++ = static_cast<char>(kTable[c.code]);
-    text.remove_prefix(c.length);
-  }
-  return out;
-}
-
 std::int64_t type_of(const GgufTokenizer& source, std::size_t id) { return source.types.empty() ? kNormal : source.types[id]; }
 
 bool is_control(std::int64_t type) { return type == kControl || type == kUnknown; }
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<std::uint8_t>(c) & 0xC0) != 0x80; }));
+}
 
 /// Fills result.bytes and result.mlt.tokens.
 void convert_tokens(const GgufTokenizer& source, ConvertedTokenizer& result) {
@@ -94,11 +78,21 @@ void convert_tokens(const GgufTokenizer& source, ConvertedTokenizer& result) {
       fail(ML_E_FORMAT, "{}: tokenizer.ggml.token_type of token {} is {}, allowed is 1 to 6", source.file, id, type);
     char* const start = at;
     const bool added = is_control(type) || type == kUserDefined;
-    if (added)
+    std::uint8_t attr = added ? kMltAdded : 0;
+    if (is_sentencepiece(source) && type == kByte) {
+      const auto byte = byte_piece(token);
+      if (!byte) fail(ML_E_FORMAT, "{}: token {} is a byte, but \"{}\" is not <0xXX>", source.file, id, printable(token));
+      *at++ = static_cast<char>(*byte);
+      attr = kMltByte;
+    } else if (added || (is_sentencepiece(source) && type != kUnused)) {
       at = std::copy(token.begin(), token.end(), at);
-    else if (type != kUnused)  // an unused token gets no bytes, so that no text can produce it
-      at = unprintable(token, at, source, id);
-    result.mlt.tokens.push_back({{start, static_cast<std::size_t>(at - start)}, added ? kMltAdded : std::uint8_t{0}});
+    } else if (type != kUnused) {  // an unused token gets no bytes, so that no text can produce it
+      at = unprintable(token, at);
+    }
+    if (at == nullptr)
+      fail(ML_E_FORMAT, "{}: token {} has a character that stands for no byte in GPT-2's alphabet: \"{}\"", source.file, id,
+           printable(token));
+    result.mlt.tokens.push_back({{start, static_cast<std::size_t>(at - start)}, attr});
   }
 }
 
@@ -122,23 +116,49 @@ void convert_merges(const GgufTokenizer& source, Mlt& mlt) {
   }
 }
 
+/// SentencePiece has scores instead of merges. Every split of a piece into two pieces is a merge; the higher score comes first, then the
+/// longer left part, then the longer right part (in characters), then the lower ids: as the tokenizers library's converter ranks them.
+void derive_merges(const GgufTokenizer& source, Mlt& mlt) {
+  struct Split {
+    double score;
+    std::size_t left_length, right_length;
+    MltMerge merge;
+  };
+  const auto is_text = [&](std::size_t id) { return type_of(source, id) == kNormal || type_of(source, id) == kUserDefined; };
+  std::unordered_map<std::string_view, std::uint32_t> ids;
+  for (std::size_t id = 0; id < source.tokens.size(); ++id)
+    if (is_text(id)) ids.emplace(source.tokens[id], static_cast<std::uint32_t>(id));
+  std::vector<Split> splits;
+  for (std::size_t id = 0; id < source.tokens.size(); ++id) {
+    const std::string_view piece = source.tokens[id];
+    if (!is_text(id) || ids.at(piece) != id) continue;
+    const std::size_t length = characters(piece);
+    std::size_t left_length = 0;
+    for (std::size_t at = 0; at < piece.size(); ++at) {
+      if ((static_cast<std::uint8_t>(piece[at]) & 0xC0) == 0x80) continue;  // within a character
+      if (at > 0) {
+        const auto left = ids.find(piece.substr(0, at)), right = ids.find(piece.substr(at));
+        if (left != ids.end() && right != ids.end())
+          splits.push_back(
+              {source.scores[id], left_length, length - left_length, {left->second, right->second, static_cast<std::uint32_t>(id)}});
+      }
+      ++left_length;
+    }
+  }
+  std::sort(splits.begin(), splits.end(), [](const Split& a, const Split& b) {
+    const auto key = [](const Split& s) {
+      return std::tuple(-s.score, -static_cast<std::int64_t>(s.left_length), -static_cast<std::int64_t>(s.right_length), s.merge.merged,
+                        s.merge.left, s.merge.right);
+    };
+    return key(a) < key(b);
+  });
+  for (const Split& split : splits) mlt.merges.push_back(split.merge);
+}
+
 std::int32_t checked_id(const GgufTokenizer& source, const char* key, std::int64_t id) {
   if (id < -1 || id >= static_cast<std::int64_t>(source.tokens.size()))
     fail(ML_E_FORMAT, "{}: tokenizer.ggml.{} is {}, but there are {} tokens", source.file, key, id, source.tokens.size());
   return static_cast<std::int32_t>(id);
-}
-
-/// eos, eot, eom, and control tokens that end a turn or a text in any model that has them.
-std::set<std::int32_t> end_ids(const GgufTokenizer& source) {
-  static constexpr std::string_view kEnds[] = {"<|im_end|>",      "<|eot_id|>",    "<|eom_id|>",
-                                               "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>"};
-  std::set<std::int32_t> ends = {checked_id(source, "eos_token_id", source.eos)};
-  for (const std::int64_t id : source.more_ends) ends.insert(checked_id(source, "eot_token_id or eom_token_id", id));
-  for (std::size_t id = 0; id < source.tokens.size(); ++id)
-    if (is_control(type_of(source, id)) && std::find(std::begin(kEnds), std::end(kEnds), source.tokens[id]) != std::end(kEnds))
-      ends.insert(static_cast<std::int32_t>(id));
-  ends.erase(-1);
-  return ends;
 }
 
 std::string model_json(const GgufTokenizer& source, const Mlt& mlt) {
@@ -151,12 +171,11 @@ std::string model_json(const GgufTokenizer& source, const Mlt& mlt) {
   text("source", source.source);
   text("license", source.license);
   text("chat_template", source.chat_template);
-  if (mlt.bos >= 0) json["bos"] = mlt.bos;
-  json["end_ids"] = end_ids(source);
-  std::vector<std::size_t> controls;
-  for (std::size_t id = 0; id < source.tokens.size(); ++id)
-    if (is_control(type_of(source, id))) controls.push_back(id);
-  json["control_ids"] = controls;
+  std::vector<bool> control(source.tokens.size());
+  for (std::size_t id = 0; id < control.size(); ++id) control[id] = is_control(type_of(source, id));
+  std::set<std::int32_t> ends;
+  for (const std::int64_t id : source.more_ends) ends.insert(checked_id(source, "eot_token_id or eom_token_id", id));
+  add_token_ids(json, mlt, control, std::move(ends));
   return json.dump(1) + "\n";
 }
 
@@ -174,6 +193,12 @@ GgufTokenizer read_gguf_tokenizer(const Gguf& gguf) {
   result.tokens = texts("tokenizer.ggml.tokens");
   result.types = gguf.integers("tokenizer.ggml.token_type").value_or(std::vector<std::int64_t>());
   result.merges = texts("tokenizer.ggml.merges");
+  if (const auto scores = gguf.numbers("tokenizer.ggml.scores")) {
+    result.scores = *scores;
+    for (const float score : result.scores)  // a NaN has no rank
+      if (!std::isfinite(score)) fail(ML_E_FORMAT, "{}: tokenizer.ggml.scores has a value that is not finite", gguf.name);
+  }
+  result.add_space_prefix = gguf.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
   if (result.tokens.empty()) fail(ML_E_FORMAT, "{}: tokenizer.ggml.tokens is missing or empty: the file has no tokenizer", gguf.name);
   result.bos = gguf.integer("tokenizer.ggml.bos_token_id").value_or(-1);
   result.eos = gguf.integer("tokenizer.ggml.eos_token_id").value_or(-1);
@@ -192,15 +217,22 @@ ConvertedTokenizer convert_gguf_tokenizer(const GgufTokenizer& source) {
   if (!source.types.empty() && source.types.size() != source.tokens.size())
     fail(ML_E_FORMAT, "{}: tokenizer.ggml.token_type has {} elements, but there are {} tokens", source.file, source.types.size(),
          source.tokens.size());
+  if (is_sentencepiece(source) && source.scores.size() != source.tokens.size())
+    fail(ML_E_FORMAT, "{}: tokenizer.ggml.scores has {} elements, but there are {} tokens", source.file, source.scores.size(),
+         source.tokens.size());
   ConvertedTokenizer result;
   Mlt& mlt = result.mlt;
-  mlt.kind = MltKind::kByteLevel;
+  mlt.kind = is_sentencepiece(source) ? MltKind::kSentencePiece : MltKind::kByteLevel;
   mlt.bos = checked_id(source, "bos_token_id", source.bos);
   mlt.eos = checked_id(source, "eos_token_id", source.eos);
   mlt.flags = pre.flags;
+  if (is_sentencepiece(source) && !source.add_space_prefix) mlt.flags |= kMltNoPrefix;
   if (mlt.bos >= 0 && source.add_bos.value_or(pre.adds_bos)) mlt.flags |= kMltPrependBos;
   convert_tokens(source, result);
-  convert_merges(source, mlt);
+  if (is_sentencepiece(source))
+    derive_merges(source, mlt);
+  else
+    convert_merges(source, mlt);
   result.json = model_json(source, mlt);
   return result;
 }

@@ -10,16 +10,22 @@
 #include <vector>
 
 #include "formats/mlb_header.h"
+#include "quant/quant.h"
 
 namespace krafla {
 
 /// A tensor of a checkpoint, whatever its container: rows of floats on demand. read_row may be called from any thread; `out` has
-/// `cols` elements. It must not outlive the checkpoint.
+/// `cols` elements. It must not outlive the checkpoint. rows.h has what is done to rows on the way.
 struct SourceTensor {
   std::string name;  // the checkpoint's own
   std::size_t rows = 0;
   std::size_t cols = 0;
-  std::function<void(std::size_t row, std::span<float> out)> read_row;
+  std::function<void(std::size_t row, std::span<float> out)> read_row;  // by the checkpoint's rows
+  std::vector<std::size_t> order{};                                     // the checkpoint's row of each row; empty: the same
+  std::function<void()> release{};                                      // the pages behind it are not needed any more; may be empty
+
+  std::size_t source_row(std::size_t row) const { return order.empty() ? row : order[row]; }
+  void read(std::size_t row, std::span<float> out) const { read_row(source_row(row), out); }
 };
 
 struct ModelPlan {
@@ -27,6 +33,7 @@ struct ModelPlan {
   std::vector<std::uint8_t> flags;              // per layer, or empty
   std::map<std::string, SourceTensor> tensors;  // by the .mlb's names
   std::vector<std::string> notes;               // what was skipped or assumed, a line each
+  Q4Rule q4_rule = Q4Rule::search;              // for Q4_0 if nobody asks for another
 };
 
 /// How the matrices will be stored; the families' files copy it into the header before anything is laid out.
@@ -34,6 +41,12 @@ struct StorageChoice {
   MatrixType type = MatrixType::q8_0;
   bool scale_f16 = true;
   std::uint32_t q8_mask = 0;  // MlbClass bits kept as Q8_0 in a Q4_0 model
+
+  void apply(MlbHeader& header) const {
+    header.wtype = static_cast<std::uint32_t>(type);
+    header.scale_f16 = scale_f16;
+    header.q8_mask = q8_mask;
+  }
 };
 
 }  // namespace krafla

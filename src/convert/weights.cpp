@@ -3,10 +3,13 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
+#include <optional>
 
+#include "base/mapped_file.h"
 #include "base/thread_pool.h"
 #include "convert/convert.h"
 #include "formats/mlb_writer.h"
+#include "formats/mli.h"
 
 namespace krafla {
 namespace {
@@ -24,6 +27,38 @@ struct Item {
 struct Deviation {
   double error = 0;
   double weight = 0;
+};
+
+/// The importance of input channels, as the quantizer wants it, for each slot of an importance matrix.
+class Importance {
+ public:
+  Importance(const std::string& path, const MlbHeader& header, std::span<const std::uint8_t> flags) {
+    const MappedFile file(path);
+    const Mli mli = parse_mli(file.bytes(), path);
+    check_mli_model(mli, header, flags, path);
+    for (std::size_t i = 0; i < mli.n_layers; ++i)
+      for (const MliSlot slot : {MliSlot::qkv, MliSlot::o, MliSlot::up, MliSlot::down})
+        slots_.push_back(relative_importance(mli.layer(i, slot), mli.layer_tokens));
+    classifier_ = relative_importance(mli.classifier(), mli.classifier_tokens);
+    shared_ = header.shared_classifier != 0;
+  }
+
+  /// Of the columns of a matrix; empty for a tok_emb that is no classifier: nothing is multiplied by it.
+  std::span<const float> of(const MlbArray& a) const {
+    const std::string_view name = a.tensor;
+    if (name == "tok_emb" && !shared_) return {};
+    if (a.layer < 0) return classifier_;
+    const MliSlot slot = name == "wo" || name == "lout" ? MliSlot::o
+                         : name == "w1" || name == "w3" ? MliSlot::up
+                         : name == "w2"                 ? MliSlot::down
+                                                        : MliSlot::qkv;
+    return slots_[static_cast<std::size_t>(a.layer) * 4 + static_cast<std::size_t>(slot)];
+  }
+
+ private:
+  std::vector<std::vector<float>> slots_;
+  std::vector<float> classifier_;
+  bool shared_ = false;
 };
 
 struct ClassName {
@@ -44,7 +79,13 @@ class WeightsJob {
       : plan_(plan),
         options_(options),
         kernels_(options.kernels != nullptr ? *options.kernels : choose_kernels(nullptr)),
+        rule_(options.q4_rule.value_or(options.imatrix.empty() ? plan.q4_rule : Q4Rule::search)),
         writer_(path, plan.header, plan.flags) {
+    if (!options.imatrix.empty()) {
+      if (rule_ == Q4Rule::round)
+        fail(ML_E_ARG, "{}: the Q4_0 rule round weights nothing; an importance matrix needs search", options.imatrix);
+      importance_.emplace(options.imatrix, plan.header, plan.flags);
+    }
     for (std::size_t i = 0; i < writer_.arrays().size(); ++i) {
       const MlbArray& a = writer_.arrays()[i];
       if (a.kind == MlbKind::flags) continue;
@@ -53,6 +94,8 @@ class WeightsJob {
       for (std::uint64_t row = 0; row < a.rows; row += step) items_.push_back({i, row, std::min(step, a.rows - row)});
     }
     deviations_.resize(items_.size());
+    left_.resize(writer_.arrays().size());
+    for (const Item& item : items_) ++left_[item.array];
   }
 
   ConvertSummary run(const std::function<void()>& before_commit) {
@@ -98,12 +141,22 @@ class WeightsJob {
     const auto rows = static_cast<std::size_t>(item.rows);
     const auto first = static_cast<std::size_t>(item.row);
     b.x.resize(rows * cols);
-    for (std::size_t r = 0; r < rows; ++r) source.read_row(first + r, {b.x.data() + r * cols, cols});
-    if (a.kind == MlbKind::f32)
+    for (std::size_t r = 0; r < rows; ++r) source.read(first + r, {b.x.data() + r * cols, cols});
+    if (a.kind == MlbKind::f32) {
+      check_floats(source, a, b.x);
       writer_.write_floats(item.array, b.x);
-    else
+    } else {
       quantize(index, a, b);
-    report(rows * cols);
+    }
+    finished(item, source, rows * cols);
+  }
+
+  /// Names the checkpoint's tensor where the writer would name the .mlb's.
+  static void check_floats(const SourceTensor& source, const MlbArray& a, std::span<const float> x) {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (!std::isfinite(x[i]))
+        fail(ML_E_FORMAT, "{} ({}) row {}: weight {} in column {}; allowed: finite weights", source.name, a.name(),
+             source.source_row(i / source.cols), x[i], i % source.cols);
   }
 
   void quantize(std::size_t index, const MlbArray& a, Buffers& b) {
@@ -111,13 +164,21 @@ class WeightsJob {
     const auto cols = static_cast<std::size_t>(a.cols);
     const auto rows = static_cast<std::size_t>(item.rows);
     const bool f16 = writer_.header().scale_f16 != 0;
-    const QuantRule rule{.q4 = a.kind == MlbKind::q4_0, .d_f16 = f16, .q4_rule = options_.q4_rule, .importance = {}};
+    QuantRule rule{.q4 = a.kind == MlbKind::q4_0, .d_f16 = f16, .q4_rule = rule_, .importance = {}};
+    if (importance_ && rule.q4) rule.importance = importance_->of(a);
     b.q.resize(rows * quant_row_bytes(rule.q4, cols));
     b.d.resize(rows * scale_row_bytes(f16, cols));
     b.y.resize(rows * cols);
-    const auto first = static_cast<std::size_t>(item.row);
     const SourceTensor& source = plan_.tensors.at(a.name());
-    quantize_rows(kernels_, rule, b.x.data(), rows, cols, b.q.data(), b.d.data(), fmt::format("{} ({})", source.name, a.name()), first);
+    const std::string name = fmt::format("{} ({})", source.name, a.name());
+    try {
+      quantize_rows(kernels_, rule, b.x.data(), rows, cols, b.q.data(), b.d.data(), name, 0);
+    } catch (const Error&) {  // once more row by row, to name the checkpoint's row
+      for (std::size_t r = 0; r < rows; ++r)
+        quantize_rows(kernels_, rule, b.x.data() + r * cols, 1, cols, b.q.data(), b.d.data(), name,
+                      source.source_row(static_cast<std::size_t>(item.row) + r));
+      throw;
+    }
     dequantize_rows(kernels_, rule.q4, f16, b.q.data(), b.d.data(), rows, cols, b.y.data());
     deviations_[index] = deviation(b.x, b.y);
     writer_.write_rows(item.array, item.row, item.rows, b.q, b.d);
@@ -135,11 +196,11 @@ class WeightsJob {
     return {(error[0] + error[1]) + (error[2] + error[3]), (weight[0] + weight[1]) + (weight[2] + weight[3])};
   }
 
-  void report(std::uint64_t weights) {
-    if (!options_.progress) return;
+  void finished(const Item& item, const SourceTensor& source, std::uint64_t weights) {
     const std::lock_guard lock(mutex_);
+    if (--left_[item.array] == 0 && source.release) source.release();
     done_ += weights;
-    options_.progress({done_, total_});
+    if (options_.progress) options_.progress({done_, total_});
   }
 
   ConvertSummary summary() const {
@@ -168,8 +229,11 @@ class WeightsJob {
   const ModelPlan& plan_;
   const ConvertOptions& options_;
   const Kernels& kernels_;
+  const Q4Rule rule_;
+  std::optional<Importance> importance_;
   MlbWriter writer_;
   std::vector<Item> items_;
+  std::vector<std::size_t> left_;  // items of each array that are not done
   std::vector<Deviation> deviations_;
   std::vector<Buffers> buffers_;
   std::uint64_t total_ = 0;

@@ -48,6 +48,7 @@ Generation generate(const Model& model, const Tokenizer& tokenizer, Context& con
   PagePool pool(KvLayout(model.mlb(), options.kv));
   Sequence sequence(pool);
   Batch batch;
+  batch.importance = options.importance;
   std::vector<float> logits(model.header().vocab);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   Generation result;

@@ -19,6 +19,7 @@ struct GenerateOptions {
   std::size_t context = 0;                                ///< positions of prompt and answer at most; 0: the model's max_seq
   std::size_t chunk = 256;                                ///< prompt tokens a forward call; changes no bit of the answer
   KvType kv = KvType::f16;
+  Mli* importance = nullptr;                      ///< where the inputs of the matrices are added up, if anywhere (formats/mli.h)
   std::vector<std::int32_t> end_ids;              ///< ids that end the answer; not part of it
   std::function<void(std::string_view)> on_text;  ///< pieces of the answer as they come, whole UTF-8 characters
   std::function<bool()> cancelled;                ///< asked before each forward call; true ends the answer

@@ -55,10 +55,22 @@ class Keys {
   std::string path_;
 };
 
-std::string read_template(const Keys& keys, const std::string& path) {
+void read_templates(const Keys& keys, const std::string& path, ModelInfo& info) {
   const Json* value = keys.find("chat_template");
-  if (value != nullptr && value->is_object()) return Keys(*value, path).text("default");
-  return keys.text("chat_template");
+  if (value == nullptr || !value->is_object()) {
+    info.chat_template = keys.text("chat_template");
+    return;
+  }
+  info.chat_template = Keys(*value, path).text("default");
+  info.tool_template = Keys(*value, path).text("tool_use");
+}
+
+void read_reasoning(const Keys& keys, const std::string& path, ModelInfo& info) {
+  const Json* value = keys.find("reasoning");
+  if (value == nullptr) return;
+  if (!value->is_object()) keys.wrong("reasoning", *value, "an object");
+  info.reasoning_open = Keys(*value, path).text("open");
+  info.reasoning_close = Keys(*value, path).text("close");
 }
 
 SamplingDefaults read_sampling(const Keys& keys, const std::string& path) {
@@ -110,7 +122,9 @@ ModelInfo read_model_info(const std::string& path) {
   info.name = keys.text("name");
   info.source = keys.text("source");
   info.license = keys.text("license");
-  info.chat_template = read_template(keys, path);
+  read_templates(keys, path, info);
+  read_reasoning(keys, path, info);
+  info.tools = keys.text("tools");
   info.bos = keys.id("bos");
   info.end_ids = keys.ids("end_ids").value_or(std::vector<std::int32_t>{});
   info.control_ids = keys.ids("control_ids");

@@ -27,6 +27,8 @@ struct SamplingDefaults {
 struct ModelInfo {
   std::string name, source, license;
   std::string chat_template;
+  std::string tool_template;  // for conversations with tools; empty: chat_template
+  std::string reasoning_open, reasoning_close, tools;
   std::optional<std::int32_t> bos;
   std::vector<std::int32_t> end_ids;
   std::optional<std::vector<std::int32_t>> control_ids;

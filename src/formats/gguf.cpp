@@ -25,7 +25,7 @@ constexpr GgmlType kGgmlTypes[] = {
     {17, "IQ2_XS", 256, 74}, {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50}, {20, "IQ4_NL", 32, 18}, {21, "IQ3_S", 256, 110},
     {22, "IQ2_S", 256, 82},  {23, "IQ4_XS", 256, 136}, {24, "I8", 1, 1},       {25, "I16", 1, 2},      {26, "I32", 1, 4},
     {27, "I64", 1, 8},       {28, "F64", 1, 8},        {29, "IQ1_M", 256, 56}, {30, "BF16", 1, 2},     {34, "TQ1_0", 256, 54},
-    {35, "TQ2_0", 256, 66},  {39, "MXFP4", 32, 17},
+    {35, "TQ2_0", 256, 66},  {39, "MXFP4", 32, 17},    {40, "NVFP4", 64, 36},
 };
 
 template <class T>
@@ -328,6 +328,25 @@ std::optional<std::vector<float>> Gguf::numbers(std::string_view key) const {
   std::vector<float> result(v.count);
   for (std::size_t i = 0; i < v.count; ++i) result[i] = static_cast<float>(v.number(i).value_or(0));
   return result;
+}
+
+std::optional<std::vector<bool>> Gguf::booleans(std::string_view key) const {
+  const GgufEntry* e = entry(key);
+  if (e == nullptr) return std::nullopt;
+  const GgufType type = e->value.element;
+  const GgufValue& v = typed(*e, e->value.is_array() && (type == GgufType::boolean || is_integer(type)), "an array of bools");
+  std::vector<bool> result(v.count);
+  for (std::size_t i = 0; i < v.count; ++i) {
+    const std::int64_t value = type == GgufType::boolean ? v.raw[i] : v.integer(i).value_or(2);
+    if (value < 0 || value > 1) fail(ML_E_FORMAT, "{}: key {}[{}] is {}; allowed: 0 or 1", name, key, i, value);
+    result[i] = value != 0;
+  }
+  return result;
+}
+
+void Gguf::add_part(const Gguf& part) {
+  tensors.insert(tensors.end(), part.tensors.begin(), part.tensors.end());
+  by_name_ = sorted_unique(tensors, kNameOf, part.name, "tensor");
 }
 
 std::string printable(std::string_view text) {

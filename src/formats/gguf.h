@@ -73,6 +73,7 @@ class Gguf {
   std::uint64_t alignment = 32;
   std::vector<GgufEntry> metadata;  // in file order
   std::vector<GgufTensor> tensors;  // in file order
+  bool mapped = false;              // the owner's word: the bytes are those of MappedFiles, whose pages may be given back
 
   /// The value of a key or the tensor of a name; nullptr if there is none.
   const GgufValue* find(std::string_view key) const;
@@ -88,6 +89,11 @@ class Gguf {
   std::optional<std::span<const std::string_view>> texts(std::string_view key) const;
   std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;
   std::optional<std::vector<float>> numbers(std::string_view key) const;
+  /// An array of bools, or of integers that are 0 and 1.
+  std::optional<std::vector<bool>> booleans(std::string_view key) const;
+
+  /// Adds the tensors of another part of a split model; its bytes must outlive this. ML_E_FORMAT if a name stands in both.
+  void add_part(const Gguf& part);
 
  private:
   friend class GgufParser;
@@ -103,8 +109,10 @@ Gguf parse_gguf(Bytes file, std::string_view name);
 
 /// Whether dequantize_row reads the type.
 bool can_dequantize(const GgmlType& type);
+/// The names of those it reads, for messages: "F32, F16 ...".
+std::string readable_types();
 /// One row as floats, each operation rounded by itself. bytes: out.size() / block * bytes of them; ML_E_ARG if not.
-/// ML_E_UNSUPPORTED for types that are not read yet; `tensor` is the name for messages.
+/// ML_E_UNSUPPORTED for types that are not read; `tensor` is the name for messages.
 void dequantize_row(const GgmlType& type, Bytes bytes, std::span<float> out, std::string_view tensor);
 
 /// A text from a file, made fit for a message: at most 80 bytes, control and non-ASCII bytes escaped.

@@ -59,6 +59,21 @@ std::span<const double> Mli::layer(std::size_t i, MliSlot slot) const {
   return {};
 }
 
+std::span<double> Mli::layer(std::size_t i, MliSlot slot) {
+  const std::span<const double> place = std::as_const(*this).layer(i, slot);
+  return std::span(sums).subspan(static_cast<std::size_t>(place.data() - sums.data()), place.size());
+}
+
+Mli empty_mli(const MlbHeader& header) {
+  Mli m;
+  m.n_layers = header.n_layers;
+  m.dim = header.dim;
+  m.hidden_dim = header.hidden_dim;
+  m.q_dim = static_cast<std::uint32_t>(header.q_dim());
+  m.sums.resize(static_cast<std::size_t>(*count_sums(m)));
+  return m;
+}
+
 Mli parse_mli(Bytes file, std::string_view name) {
   if (file.empty()) fail(ML_E_FORMAT, "{}: empty file; an importance matrix has at least {} bytes", name, kHeaderBytes);
   if (file.size() < kHeaderBytes)

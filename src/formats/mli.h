@@ -28,8 +28,13 @@ struct Mli {
 
   std::size_t layer_size() const { return std::size_t{2} * dim + q_dim + hidden_dim; }
   std::span<const double> layer(std::size_t i, MliSlot slot) const;
+  std::span<double> layer(std::size_t i, MliSlot slot);
   std::span<const double> classifier() const { return std::span(sums).last(dim); }
+  std::span<double> classifier() { return std::span(sums).last(dim); }
 };
+
+/// Sums of zero for such a model; it need not fit (check_mli_model).
+Mli empty_mli(const MlbHeader& header);
 
 /// Parses a file: ML_E_FORMAT for magic, version, size, zero tokens, and sums that are NaN, infinite, negative or all zero in a
 /// group; ML_E_SHAPE for dimensions of 0. `name` is the file's name for messages.

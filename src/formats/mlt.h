@@ -30,6 +30,9 @@ inline constexpr std::uint32_t kMltKnownFlags = 511;
 inline constexpr std::uint8_t kMltAdded = 1;  // matched literally in the text before anything else
 inline constexpr std::uint8_t kMltByte = 2;   // a SentencePiece byte-fallback token, stored as its one byte
 
+/// What SentencePiece pieces have for a space: U+2581.
+inline constexpr std::string_view kMltSpace = "\xE2\x96\x81";
+
 struct MltToken {
   std::string_view bytes;
   std::uint8_t attr = 0;

@@ -38,6 +38,68 @@ inline void decode_f16(const uint16_t* from, size_t n, float* to) {  // n: a mul
   for (size_t i = 0; i < n; i += kLanes) store(to + i, load_f16(from + i));
 }
 
+/// Blocks of at most 32 with a scale of f16 (A6). d = NaN where a value is not finite or the scale is none in f16.
+void quantize_kv(const float* x, size_t n, int8_t* q, uint16_t* d) {
+  constexpr int kVectors = kKvBlock / kLanes;
+  constexpr uint16_t kInfinity = 0x7c00, kNotANumber = 0x7e00;
+  for (size_t at = 0; at < n; at += kKvBlock) {
+    const size_t count = n - at < kKvBlock ? n - at : kKvBlock;
+    float block[kKvBlock] = {};
+    __builtin_memcpy(block, x + at, count * sizeof(float));
+    F top = set1(0.0f);
+    F not_finite = set1(0.0f);  // x - x is NaN for inf and NaN
+    for (int v = 0; v < kVectors; ++v) {
+      const F a = abs(load(block + v * kLanes));
+      top = select(gt(a, top), a, top);
+      not_finite = not_finite + (a - a);
+    }
+    float lanes[kLanes], bad[kLanes];
+    store(lanes, top);
+    store(bad, not_finite);
+    float amax = 0;
+    for (int i = 0; i < kLanes; ++i) {
+      if (lanes[i] > amax) amax = lanes[i];
+      if (bad[i] != 0) amax = __builtin_inff();
+    }
+    uint16_t half = float_to_f16(amax / 127.0f);
+    if (half == kInfinity) half = kNotANumber;
+    *d++ = half;
+    const F inverse = set1(half == 0 || half == kNotANumber ? 0.0f : 1.0f / f16_to_float(half));
+    int32_t levels[kKvBlock] = {};
+    if (half != kNotANumber)
+      for (int v = 0; v < kVectors; ++v) {
+        const F y = load(block + v * kLanes) * inverse;
+        F level = y + copysign(set1(0.5f), y);
+        level = select(gt(level, set1(127.0f)), set1(127.0f), level);
+        level = select(lt(level, set1(-127.0f)), set1(-127.0f), level);
+        store(levels + v * kLanes, to_int(level));
+      }
+    for (size_t i = 0; i < count; ++i) q[at + i] = static_cast<int8_t>(levels[i]);
+  }
+}
+
+/// q8_0: the keys of a page as floats.
+inline void decode_keys_q8(const int8_t* from, size_t dim, float* scales, float* to) {
+  const size_t blocks = (dim + kKvBlock - 1) / kKvBlock;
+  decode_f16(reinterpret_cast<const uint16_t*>(from + dim * kPage), blocks * kPage, scales);
+  for (int j = 0; j < kPage; j += kLanes)
+    for (size_t b = 0; b < blocks; ++b) {
+      const F scale = load(scales + b * kPage + j);
+      const size_t end = b * kKvBlock + kKvBlock < dim ? b * kKvBlock + kKvBlock : dim;
+      for (size_t d = b * kKvBlock; d < end; ++d) store(to + d * kPage + j, load_i8(from + d * kPage + j) * scale);
+    }
+}
+
+/// q8_0: values [first, last) as floats with rows padded to whole vectors, of which the padding is anything. The last vector of a
+/// row reads into the next one, that of the last row into the scales.
+inline void decode_values_q8(const int8_t* from, size_t dim, int first, int last, size_t padded, float* scales, float* to) {
+  const size_t blocks = (dim + kKvBlock - 1) / kKvBlock;
+  decode_f16(reinterpret_cast<const uint16_t*>(from + dim * kPage), blocks * kPage, scales);
+  for (int j = first; j < last; ++j)
+    for (size_t d = 0; d < padded; d += kLanes)
+      store(to + j * padded + d, load_i8(from + j * dim + d) * set1(scales[j * blocks + d / kKvBlock]));
+}
+
 /// V rows [first, last) as floats with rows padded to whole vectors.
 inline void decode_values(const AttendPage& p, int first, int last, size_t padded, float* to) {
   const size_t dim = static_cast<size_t>(p.head_dim);
@@ -87,6 +149,7 @@ void attend_page(const AttendPage& p) {
   float* keys = p.scratch;
   float* values = keys + dim * kPage;
   float* scores = values + padded * kPage;
+  float* scales = scores + static_cast<size_t>(p.nq) * kPage;
   int first = kPage;
   int last = 0;
   for (int i = 0; i < p.nq; ++i) {
@@ -97,8 +160,14 @@ void attend_page(const AttendPage& p) {
   if (p.type == KvType::f16) {
     decode_f16(static_cast<const uint16_t*>(p.k), dim * kPage, keys);
     k = keys;
+  } else if (p.type == KvType::q8_0) {
+    decode_keys_q8(static_cast<const int8_t*>(p.k), dim, scales, keys);
+    k = keys;
   }
-  decode_values(p, first, last, padded, values);
+  if (p.type == KvType::q8_0)
+    decode_values_q8(static_cast<const int8_t*>(p.v), dim, first, last, padded, scales, values);
+  else
+    decode_values(p, first, last, padded, values);
   product(p.q, p.nq, k, kPage, 0, p.head_dim, kPage, scores, kPage);
   for (int i = 0; i < p.nq; ++i) p.l[i] = softmax_page(scores + i * kPage, p.first[i], p.last[i], p.scale, p.softcap, p.m + i);
   // Queries with the same visible keys share the loads of V; invisible keys are never multiplied.

@@ -20,9 +20,10 @@ struct Matrix {
   bool d_f16 = false;
 };
 
-enum class KvType : uint8_t { f16, f32 };
+enum class KvType : uint8_t { f16, f32, q8_0 };
 
 constexpr int kPage = 64;         ///< positions in a KV page
+constexpr size_t kKvBlock = 32;   ///< dimensions of a head that share a q8_0 scale; the last block may be shorter
 constexpr size_t kTileRows = 16;  ///< rows that gemm() packs together: hand out multiples of it
 
 /// nq query rows of one kv head against one page (A6).
@@ -32,8 +33,8 @@ struct AttendPage {
   const int* last;        ///< [nq]
   int nq;
   int head_dim;
-  const void* k;  ///< [head_dim][64]
-  const void* v;  ///< [64][head_dim]
+  const void* k;  ///< [head_dim][64]; q8_0: int8, then f16 scales [blocks][64]
+  const void* v;  ///< [64][head_dim]; q8_0: int8, then f16 scales [64][blocks]
   KvType type;
   float scale;
   float softcap;    ///< 0: none
@@ -46,9 +47,37 @@ struct AttendPage {
 
 /// Floats of scratch that attend_page needs.
 constexpr size_t attend_scratch(size_t head_dim, size_t nq) {
-  const size_t padded = (head_dim + 7) / 8 * 8;  // keys, values, scores
-  return head_dim * kPage + padded * kPage + nq * kPage;
+  const size_t padded = (head_dim + 7) / 8 * 8;  // keys, values, scores, q8_0's scales
+  return head_dim * kPage + padded * kPage + nq * kPage + (head_dim + kKvBlock - 1) / kKvBlock * kPage;
 }
+
+/// Channels of a causal convolution with silu (A7), for consecutive positions. All rows are `stride` floats apart and may be read and
+/// written up to a multiple of 8 channels.
+struct CausalConv {
+  size_t channels, n_taps, count;  ///< count: positions
+  const float* taps;               ///< [channels][n_taps], the last tap on the current position
+  const float* history;            ///< [n_taps - 1] rows: the inputs before the first position
+  const float* x;                  ///< [count] rows
+  float* y;                        ///< [count] rows out; not x
+  size_t stride;
+};
+
+constexpr size_t kDeltaSlice = 32;  ///< values of a head that delta_rule takes at most: their state stays in the first cache level
+
+/// The gated delta rule (A7) for a slice of one value head, for consecutive positions.
+struct DeltaRule {
+  size_t count, dk, width;  ///< positions, size of a key head, values of the slice (1 to kDeltaSlice)
+  const float* q;           ///< [count] rows of dk, normalized
+  const float* k;           ///< [count] rows of dk, normalized
+  const float* v;           ///< [count] rows of width
+  size_t stride;            ///< between rows of q, k and v
+  const float* beta;        ///< [count], gate_stride apart
+  const float* g;           ///< [count], gate_stride apart: the decay, exp already taken
+  size_t gate_stride;
+  float* state;  ///< [dk][width rounded up to 8], read and written
+  float* o;      ///< [count] rows of width, o_stride apart, out
+  size_t o_stride;
+};
 
 struct Kernels {
   const char* name;
@@ -80,10 +109,16 @@ struct Kernels {
 
   // A6
   void (*to_f16)(const float* x, size_t n, uint16_t* out);
+  void (*quantize_kv)(const float* x, size_t n, int8_t* q, uint16_t* d);  ///< blocks of kKvBlock, a scale each; any length
   void (*attend_page)(const AttendPage& args);
   /// Merges a page's (m, l, o) into (M, L, O) of head_dim values.
   void (*attend_merge)(float* M, float* L, float* O, float m, float l, const float* o, size_t head_dim);
   void (*divide)(float* x, float by, size_t n);  ///< x = x / by
+
+  // A7
+  void (*causal_conv)(const CausalConv& args);
+  void (*l2_norm)(float* x, float scale, size_t n);  ///< x = (x / |x|) * scale
+  void (*delta_rule)(const DeltaRule& args);
 };
 
 /// The table of a name ("scalar", "avx2"), or null when it is unknown or this CPU (or build) does not have it.

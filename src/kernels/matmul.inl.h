@@ -217,18 +217,17 @@ void gemm(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, fl
 
 void dequantize_row(const Matrix& w, size_t row, float scale, float* out) {
   const size_t blocks = w.cols / 32;
-  for (size_t b = 0; b < blocks; ++b) {
-    const float d = scale_at(w, row * blocks + b);
-    for (int i = 0; i < 32; ++i) {
-      int level;
-      if (w.q4) {
-        const uint8_t byte = w.q[(row * blocks + b) * 16 + (i & 15)];
-        level = (i < 16 ? byte & 15 : byte >> 4) - 8;
-      } else {
-        level = static_cast<int8_t>(w.q[(row * blocks + b) * 32 + i]);
-      }
-      const float value = static_cast<float>(level) * d;
-      out[b * 32 + i] = scale == 0 ? value : value * scale;
+  for (size_t b = row * blocks; b < (row + 1) * blocks; ++b, out += 32) {
+    int8_t levels[32];
+    if (w.q4) {
+      for (int i = 0; i < 16; ++i) levels[i] = static_cast<int8_t>((w.q[b * 16 + i] & 15) - 8);
+      for (int i = 0; i < 16; ++i) levels[i + 16] = static_cast<int8_t>((w.q[b * 16 + i] >> 4) - 8);
+    } else {
+      __builtin_memcpy(levels, w.q + b * 32, 32);
     }
+    const float d = scale_at(w, b);
+    for (int i = 0; i < 32; ++i) out[i] = static_cast<float>(levels[i]) * d;
+    if (scale != 0)
+      for (int i = 0; i < 32; ++i) out[i] = out[i] * scale;
   }
 }

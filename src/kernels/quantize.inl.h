@@ -9,17 +9,27 @@ struct Blocks {
   F v[kBlock];
 };
 
-inline Blocks load_blocks(const float* x, size_t n) {
-  float t[kBlock][kLanes];
-  for (size_t b = 0; b < kLanes; ++b)
-    for (int i = 0; i < kBlock; ++i) t[i][b] = b < n ? x[b * kBlock + i] : 0.0f;
-  Blocks r;
-  for (int i = 0; i < kBlock; ++i) r.v[i] = load(t[i]);
-  return r;
+inline void load_blocks(const float* x, size_t n, Blocks& to) {
+  float padded[kLanes * kBlock];
+  if (n < kLanes) {
+    __builtin_memset(padded, 0, sizeof(padded));
+    __builtin_memcpy(padded, x, n * kBlock * sizeof(float));
+    x = padded;
+  }
+  for (int i = 0; i < kBlock; i += kLanes) {
+    F v[kLanes];
+    unroll<kLanes>([&](auto b) { v[b] = load(x + b * kBlock + i); });
+    transpose(v);
+    unroll<kLanes>([&](auto j) { to.v[i + j] = v[j]; });
+  }
 }
 
-/// fold8 of eight lanes that are vectors.
-inline F fold_lanes(const F (&a)[8]) { return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
+/// The sum over a block by A2: lane(l) gives lane l's sum.
+template <class Lane>
+inline __attribute__((always_inline)) auto fold_lanes(Lane lane) {
+  return ((lane(Index<0>{}) + lane(Index<4>{})) + (lane(Index<2>{}) + lane(Index<6>{}))) +
+         ((lane(Index<1>{}) + lane(Index<5>{})) + (lane(Index<3>{}) + lane(Index<7>{})));
+}
 
 /// The element of largest magnitude, the first on ties.
 inline F largest_of(const Blocks& x) {
@@ -28,9 +38,7 @@ inline F largest_of(const Blocks& x) {
   return largest;
 }
 
-inline F round_half_away(F y, F sign) { return to_float(to_int(y + copysign(set1(0.5f), sign))); }
-inline F at_least(F y, float least) { return select(lt(y, set1(least)), set1(least), y); }
-inline F at_most(F y, float most) { return select(gt(y, set1(most)), set1(most), y); }
+inline F half_towards(F sign) { return copysign(set1(0.5f), sign); }
 
 inline F rounded_to_f16(F d) {
   uint16_t half[kLanes];
@@ -38,21 +46,17 @@ inline F rounded_to_f16(F d) {
   return load_f16(half);
 }
 
-/// Levels of n blocks as int8 (each in -127..127).
-inline void store_q8(const Blocks& levels, size_t n, uint8_t* q) {
-  int32_t t[kBlock][kLanes];
-  for (int i = 0; i < kBlock; ++i) store(t[i], to_int(levels.v[i]));
-  for (size_t b = 0; b < n; ++b)
-    for (int i = 0; i < kBlock; ++i) q[b * kBlock + i] = static_cast<uint8_t>(t[i][b]);
-}
-
-/// Levels -8..7 of n blocks as nibbles: element j low, element j + 16 high.
+/// Levels 0..15 of n blocks as nibbles: element j low, element j + 16 high.
 inline void store_q4(const Blocks& levels, size_t n, uint8_t* q) {
-  int32_t t[kBlock][kLanes];
-  for (int i = 0; i < kBlock; ++i) store(t[i], to_int(levels.v[i] + set1(8.0f)));
-  for (size_t b = 0; b < n; ++b)
-    for (int j = 0; j < kBlock / 2; ++j)
-      q[b * (kBlock / 2) + j] = static_cast<uint8_t>((t[j][b] & 15) | ((t[j + kBlock / 2][b] & 15) << 4));
+  constexpr int kHalf = kBlock / 2;
+  for (int j = 0; j < kHalf; j += kLanes) {
+    F bytes[kLanes];
+    unroll<kLanes>([&](auto i) { bytes[i] = levels.v[j + i] + set1(16.0f) * levels.v[j + i + kHalf]; });
+    transpose(bytes);
+    uint8_t t[kLanes][kLanes];
+    unroll<kLanes>([&](auto b) { store_bytes(t[b], to_int(bytes[b])); });
+    for (size_t b = 0; b < n; ++b) __builtin_memcpy(q + b * kHalf + j, t[b], kLanes);
+  }
 }
 
 inline void store_first(float* to, F a, size_t n) {
@@ -61,62 +65,82 @@ inline void store_first(float* to, F a, size_t n) {
   for (size_t b = 0; b < n; ++b) to[b] = t[b];
 }
 
+/// The largest magnitudes of n blocks, lane = block.
+inline F largest_magnitudes(const float* x, size_t n) {
+  F most[kLanes];
+  for (size_t b = 0; b < kLanes; ++b) {
+    most[b] = set1(0.0f);
+    for (int i = 0; b < n && i < kBlock; i += kLanes) most[b] = max(abs(load(x + b * kBlock + i)), most[b]);
+  }
+  transpose(most);
+  for (int i = 1; i < kLanes; ++i) most[0] = max(most[i], most[0]);
+  return most[0];
+}
+
 /// x: finite weights of `blocks` blocks. q: 32 bytes a block; d: a scale a block.
 void quantize_q8(const float* x, size_t blocks, bool f16, uint8_t* q, float* d) {
-  for (size_t b = 0; b < blocks; b += kLanes) {
-    const size_t n = blocks - b < kLanes ? blocks - b : kLanes;
-    Blocks v = load_blocks(x + b * kBlock, n);
-    const F amax = abs(largest_of(v));
-    const Mask tiny = lt(amax, set1(1e-30f));
-    const F scale = select(tiny, set1(0.0f), amax / set1(127.0f));
+  for (size_t first = 0; first < blocks; first += kLanes) {
+    const size_t n = blocks - first < kLanes ? blocks - first : kLanes;
+    const F amax = largest_magnitudes(x + first * kBlock, n);
+    const F scale = select(lt(amax, set1(1e-30f)), set1(0.0f), amax / set1(127.0f));
     const F stored = f16 ? rounded_to_f16(scale) : scale;
-    F factor = f16 ? set1(1.0f) / stored : set1(127.0f) / amax;
+    const F factor = f16 ? set1(1.0f) / stored : set1(127.0f) / amax;
     const Mask some = gt(stored, set1(0.0f));
-    factor = select(some, factor, set1(0.0f));
-    for (int i = 0; i < kBlock; ++i) v.v[i] = at_least(at_most(round_half_away(v.v[i] * factor, v.v[i]), 127.0f), -127.0f);
-    store_q8(v, n, q + b * kBlock);
-    store_first(d + b, select(some, scale, set1(0.0f)), n);
+    float factors[kLanes];
+    store(factors, select(some, factor, set1(0.0f)));
+    store_first(d + first, select(some, scale, set1(0.0f)), n);
+    for (size_t b = 0; b < n; ++b) {
+      const size_t from = (first + b) * kBlock;
+      unroll<kBlock / kLanes>([&](auto i) {
+        const F y = load(x + from + i * kLanes) * set1(factors[b]);
+        const F level = min(set1(127.0f), y + half_towards(y));
+        store_bytes(q + from + i * kLanes, to_int(max(set1(-127.0f), level)));
+      });
+    }
   }
 }
 
-/// The levels of one candidate. |y| is at most 8.4 and a little, so only the upper end needs a clamp.
-inline F q4_level(F x, F inverse) {
-  const F y = x * inverse;
-  return at_most(round_half_away(y, y), 7.0f);
-}
-
-/// Scale and error of a candidate.
-struct Fit {
-  F d;
-  F error;
+/// Eight blocks in the search: the weights, what their errors count, the products of both, and the halves that round a candidate's
+/// levels: all targets are negative, so an element's level has the same sign for every candidate.
+struct Search {
+  Blocks x, w, wx, half;
 };
 
-/// The scale fitted by weighted least squares to the levels that `inverse` gives, and its weighted error. wx: w * x.
-inline Fit fit(const Blocks& x, const Blocks& w, const Blocks& wx, F inverse) {
-  F numerator[kLanes], denominator[kLanes], error[kLanes];
-  Blocks levels;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    F num = set1(0.0f);
-    F den = set1(0.0f);
-    for (int i = lane; i < kBlock; i += kLanes) {
-      const F level = q4_level(x.v[i], inverse);
-      num = num + wx.v[i] * level;
-      den = den + w.v[i] * (level * level);
+/// Element i's level of the candidate. |x * inverse| is at most 8.4 and a little, so only the upper end needs a clamp.
+inline F q4_level(const Search& s, int i, F inverse) { return to_float(to_int(min(set1(7.0f), s.x.v[i] * inverse + s.half.v[i]))); }
+
+/// Numerator and denominator of a candidate's scale.
+struct Ratio {
+  F numerator, denominator;
+};
+inline Ratio operator+(Ratio a, Ratio b) { return {a.numerator + b.numerator, a.denominator + b.denominator}; }
+
+/// The scale fitted by weighted least squares to the levels that `inverse` gives.
+inline F fit(const Search& s, F inverse, Blocks& levels) {
+  const Ratio r = fold_lanes([&](auto lane) {
+    Ratio sum{set1(0.0f), set1(0.0f)};
+    unroll<kBlock / kLanes>([&](auto k) {
+      const int i = lane + k * kLanes;
+      const F level = q4_level(s, i, inverse);
       levels.v[i] = level;
-    }
-    numerator[lane] = num;
-    denominator[lane] = den;
-  }
-  const F d = fold_lanes(numerator) / fold_lanes(denominator);
-  for (int lane = 0; lane < kLanes; ++lane) {
+      sum = sum + Ratio{s.wx.v[i] * level, s.w.v[i] * (level * level)};
+    });
+    return sum;
+  });
+  return r.numerator / r.denominator;
+}
+
+/// The weighted error of levels and their scale.
+inline F error_of(const Search& s, const Blocks& levels, F d) {
+  return fold_lanes([&](auto lane) {
     F sum = set1(0.0f);
-    for (int i = lane; i < kBlock; i += kLanes) {
-      const F e = x.v[i] - d * levels.v[i];
-      sum = sum + w.v[i] * (e * e);
-    }
-    error[lane] = sum;
-  }
-  return {d, fold_lanes(error)};
+    unroll<kBlock / kLanes>([&](auto k) {
+      const int i = lane + k * kLanes;
+      const F e = s.x.v[i] - d * levels.v[i];
+      sum = sum + s.w.v[i] * (e * e);
+    });
+    return sum;
+  });
 }
 
 /// Weights of a block all zero (an importance times what underflowed): x * x in their place.
@@ -133,35 +157,48 @@ void quantize_q4_search(const float* x, const float* w, size_t blocks, uint8_t* 
   const F zero = set1(0.0f);
   for (size_t b = 0; b < blocks; b += kLanes) {
     const size_t n = blocks - b < kLanes ? blocks - b : kLanes;
-    Blocks v = load_blocks(x + b * kBlock, n);
-    F largest = largest_of(v);
+    Search s;
+    load_blocks(x + b * kBlock, n, s.x);
+    F largest = largest_of(s.x);
     F scale = select(lt(abs(largest), set1(1e-6f)), set1(1.0f) / abs(largest), set1(1.0f));
     const Mask empty = gt(scale, set1(FLT_MAX));  // zero, or so small that its inverse overflows
     scale = select(empty, set1(1.0f), scale);
     largest = largest * scale;
-    for (int i = 0; i < kBlock; ++i) v.v[i] = v.v[i] * scale;
-    Blocks weights;
+    for (int i = 0; i < kBlock; ++i) s.x.v[i] = s.x.v[i] * scale;
     if (w != nullptr) {
-      weights = load_blocks(w + b * kBlock, n);
-      replace_lost_weights(weights, v);
+      load_blocks(w + b * kBlock, n, s.w);
+      replace_lost_weights(s.w, s.x);
     } else {
-      for (int i = 0; i < kBlock; ++i) weights.v[i] = v.v[i] * v.v[i];
+      for (int i = 0; i < kBlock; ++i) s.w.v[i] = s.x.v[i] * s.x.v[i];
     }
-    Blocks wx;
-    for (int i = 0; i < kBlock; ++i) wx.v[i] = weights.v[i] * v.v[i];
-    F best_inverse = set1(-6.0f) / largest;
-    Fit best = fit(v, weights, wx, best_inverse);
+    F inverse = set1(-6.0f) / largest;
+    for (int i = 0; i < kBlock; ++i) {
+      s.wx.v[i] = s.w.v[i] * s.x.v[i];
+      s.half.v[i] = half_towards(s.x.v[i] * inverse);
+    }
+    // A candidate's error is summed after the next one's scale, so that no sum waits for a division.
+    Blocks levels[2];
+    F fitted = fit(s, inverse, levels[0]);
+    F best_inverse = inverse;
+    F best_d = fitted;
+    F best_error = error_of(s, levels[0], fitted);
+    inverse = set1(static_cast<float>(-6 - 0.2 * 1)) / largest;
+    fitted = fit(s, inverse, levels[1]);
     for (int k = 1; k <= 12; ++k) {
-      const F inverse = set1(static_cast<float>(-6 - 0.2 * k)) / largest;
-      const Fit next = fit(v, weights, wx, inverse);
-      const Mask better = lt(next.error, best.error);  // false for NaN: the earlier candidate stays
-      best.d = select(better, next.d, best.d);
-      best.error = select(better, next.error, best.error);
+      const F next_inverse = set1(static_cast<float>(-6 - 0.2 * (k + 1))) / largest;
+      F next = zero;
+      if (k < 12) next = fit(s, next_inverse, levels[(k + 1) % 2]);
+      const F error = error_of(s, levels[k % 2], fitted);
+      const Mask better = lt(error, best_error);  // false for NaN: the earlier candidate stays
+      best_d = select(better, fitted, best_d);
+      best_error = select(better, error, best_error);
       best_inverse = select(better, inverse, best_inverse);
+      inverse = next_inverse;
+      fitted = next;
     }
-    for (int i = 0; i < kBlock; ++i) v.v[i] = select(empty, zero, q4_level(v.v[i], best_inverse));
-    store_q4(v, n, q + b * (kBlock / 2));
-    store_first(d + b, select(empty, zero, best.d / scale), n);
+    for (int i = 0; i < kBlock; ++i) s.x.v[i] = select(empty, zero, q4_level(s, i, best_inverse)) + set1(8.0f);
+    store_q4(s.x, n, q + b * (kBlock / 2));
+    store_first(d + b, select(empty, zero, best_d / scale), n);
   }
 }
 
@@ -170,14 +207,15 @@ void quantize_q4_round(const float* x, size_t blocks, uint8_t* q, float* d) {
   const F zero = set1(0.0f);
   for (size_t b = 0; b < blocks; b += kLanes) {
     const size_t n = blocks - b < kLanes ? blocks - b : kLanes;
-    Blocks v = load_blocks(x + b * kBlock, n);
+    Blocks v;
+    load_blocks(x + b * kBlock, n, v);
     F scale = largest_of(v) / set1(-8.0f);
     const F inverse = set1(1.0f) / scale;
     const Mask good = lt(abs(inverse), set1(__builtin_inff()));
     scale = select(good, scale, zero);
     for (int i = 0; i < kBlock; ++i) {
-      const F level = at_most(to_float(to_int(v.v[i] * inverse + set1(8.5f))), 15.0f) - set1(8.0f);
-      v.v[i] = select(good, level, zero);
+      const F level = to_float(to_int(min(set1(15.0f), v.v[i] * inverse + set1(8.5f))));
+      v.v[i] = select(good, level, set1(8.0f));
     }
     store_q4(v, n, q + b * (kBlock / 2));
     store_first(d + b, scale, n);

@@ -4,6 +4,7 @@
 #include "base/float_math.inl.h"
 #include "kernels/elementwise.inl.h"
 #include "kernels/attention.inl.h"
+#include "kernels/gated_delta.inl.h"
 #include "kernels/matmul.inl.h"
 #include "kernels/quantize.inl.h"
 // clang-format on
@@ -29,8 +30,12 @@ constexpr Kernels table(const char* name) {
       .softcap = softcap,
       .rope = rope,
       .to_f16 = to_f16,
+      .quantize_kv = quantize_kv,
       .attend_page = attend_page,
       .attend_merge = attend_merge,
       .divide = divide,
+      .causal_conv = causal_conv,
+      .l2_norm = l2_norm,
+      .delta_rule = delta_rule,
   };
 }

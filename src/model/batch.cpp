@@ -54,10 +54,19 @@ void Batch::begin(const Model& model, Context& context, std::span<const BatchRow
   q.grow(n * q_dim);
   k.grow(n * kv_dim);
   v.grow(n * kv_dim);
-  gate.grow(n * std::max<std::size_t>(q_dim, header.hidden_dim));
+  const KvLayout& layout = runs.front().sequence->pool().layout();
+  const bool linear = layout.page_bytes(KvLayout::linear) > 0;
+  const std::size_t values = linear ? header.lin_values() : 0;
+  gate.grow(n * std::max({q_dim, std::size_t{header.hidden_dim}, values}));
   up.grow(n * header.hidden_dim);
-  mixed.grow(n * q_dim);
-  const std::size_t widest = std::max({std::size_t{header.dim}, q_dim, std::size_t{header.hidden_dim}});
+  mixed.grow(n * std::max(q_dim, values));
+  if (linear) {
+    lin.grow(n * layout.recurrent().stride());
+    conv.grow(n * layout.recurrent().stride());
+    beta.grow(n * header.lin_v_heads);
+    decay.grow(n * header.lin_v_heads);
+  }
+  const std::size_t widest = std::max({std::size_t{header.dim}, q_dim, std::size_t{header.hidden_dim}, values});
   quants.grow(n * context.kernels.activation_bytes(widest));
 
   const std::size_t pairs = model.rope().pairs();
@@ -77,6 +86,23 @@ Activations quantize_rows(Batch& batch, Context& context, const float* x, std::s
   for_rows(context, n,
            [&](std::size_t row, int) { context.kernels.quantize_activation(x + row * cols, cols, out.data + row * out.stride); });
   return out;
+}
+
+void observe(const Batch& batch, Context& context, std::size_t layer, MliSlot slot, const float* x, std::size_t n) {
+  if (batch.importance != nullptr) add_squares(context, batch.importance->layer(layer, slot), x, n);
+}
+
+void add_squares(Context& context, std::span<double> sums, const float* x, std::size_t n) {
+  constexpr std::size_t kChannels = 64;
+  const std::size_t cols = sums.size();
+  context.threads.run((cols + kChannels - 1) / kChannels, [&](std::size_t item, int) {
+    const std::size_t c0 = item * kChannels, c1 = std::min(cols, c0 + kChannels);
+    for (std::size_t row = 0; row < n; ++row)
+      for (std::size_t c = c0; c < c1; ++c) {
+        const auto value = static_cast<double>(x[row * cols + c]);
+        sums[c] += value * value;
+      }
+  });
 }
 
 void multiply_rows(Context& context, int thread, const Product& product, std::size_t r0, std::size_t r1, Activations in, std::size_t n) {

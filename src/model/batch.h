@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/aligned.h"
+#include "formats/mli.h"
 #include "kernels/context.h"
 #include "model/model.h"
 #include "model/state/pages.h"
@@ -53,17 +54,28 @@ class Batch {
   AlignedArray<float> x;            // [n][dim]: the residual stream
   AlignedArray<float> h;            // [n][dim]: normalized, or a block's output
   AlignedArray<float> q, k, v;      // [n][q_dim], [n][kv_dim], [n][kv_dim]
-  AlignedArray<float> gate;         // [n][max(q_dim, hidden_dim)]
+  AlignedArray<float> gate;         // [n][max(q_dim, hidden_dim, lin_values)]
   AlignedArray<float> up;           // [n][hidden_dim]
-  AlignedArray<float> mixed;        // [n][q_dim]: attention's output
+  AlignedArray<float> mixed;        // [n][max(q_dim, lin_values)]: attention's output
+  AlignedArray<float> lin, conv;    // [n][channels, padded] each: linear attention's queries, keys and values, before and after
+  AlignedArray<float> beta, decay;  // [n][lin_v_heads] each
   AlignedArray<std::byte> quants;   // [n] activation rows
   AlignedArray<float> cos, sin;     // [2][n][pairs]: from rope_theta, from rope_local_theta
   AlignedArray<float> partials;     // attention's pages, where single tokens are split by page
   std::vector<std::size_t> wanted;  // rows that want logits
+
+  Mli* importance = nullptr;  // where forward() and classify() add the squares of what they quantize, if anywhere: see observe()
 };
 
 /// Quantizes n rows of `cols` floats, `cols` apart, into batch.quants.
 Activations quantize_rows(Batch& batch, Context& context, const float* x, std::size_t cols, std::size_t n);
+
+/// Where an importance matrix is collected: adds the squares of n rows, the input of the matrices of a slot of `layer`, to its sums,
+/// channel by channel in the order of the rows. So the sums do not depend on threads, nor on how a text is cut into batches.
+void observe(const Batch& batch, Context& context, std::size_t layer, MliSlot slot, const float* x, std::size_t n);
+
+/// The same for any sums: sums[c] += x[row][c]², in float64.
+void add_squares(Context& context, std::span<double> sums, const float* x, std::size_t n);
 
 /// y[row * y_stride + r] = bias[r] + W[r] · row.
 struct Product {

@@ -12,13 +12,23 @@ void Digest::add(std::span<const float> values) {
   }
 }
 
-std::uint64_t verify_digest(const Model& model, Context& context) {
+Verification verify(const Model& model, Context& context) {
   const MlbHeader& header = model.header();
   std::vector<std::int32_t> ids(std::min<std::size_t>(header.max_seq, 150));
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>((i * 7919 + 1) % header.vocab);
   Digest digest;
-  all_logits(model, context, KvType::f16, ids, 32, [&](std::span<const float> row) { digest.add(row); });
-  return digest.value();
+  Verification result;
+  std::size_t position = 0;
+  all_logits(model, context, KvType::f16, ids, 32, [&](std::span<const float> row) {
+    digest.add(row);
+    if (!result.first_nan && std::any_of(row.begin(), row.end(), [](float logit) { return logit != logit; })) {
+      result.first_nan = position;
+      result.nan_token = ids[position];
+    }
+    ++position;
+  });
+  result.digest = digest.value();
+  return result;
 }
 
 }  // namespace krafla

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,7 +44,13 @@ void all_logits(const Model& model, Context& context, KvType kv, std::span<const
   }
 }
 
-/// The digest that `krafla verify` prints: ids (i*7919 + 1) mod vocab for i < min(max_seq, 150), all logits, KV cache in f16.
-std::uint64_t verify_digest(const Model& model, Context& context);
+/// What `krafla verify` says of a model.
+struct Verification {
+  std::uint64_t digest;
+  std::optional<std::size_t> first_nan;  ///< the first position with a NaN among its logits
+  std::int32_t nan_token = 0;            ///< the token at that position
+};
+/// ids (i*7919 + 1) mod vocab for i < min(max_seq, 150), all logits, KV cache in f16.
+Verification verify(const Model& model, Context& context);
 
 }  // namespace krafla

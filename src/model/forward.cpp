@@ -3,6 +3,7 @@
 #include "base/float_env.h"
 #include "model/blocks/attention.h"
 #include "model/blocks/ffn.h"
+#include "model/blocks/gated_delta.h"
 
 namespace krafla {
 namespace {
@@ -34,10 +35,11 @@ void add_residual(const Model& model, Context& context, Batch& batch, FloatView 
 void run_layer(const Model& model, std::size_t index, Context& context, Batch& batch) {
   const MlbLayer& layer = model.mlb().layers[index];
   normalize(model, context, batch, batch.x.data(), layer.attn_norm);
-  attention(model, index, context, batch);
+  const auto mix = layer.flags & kLayerLinear ? gated_delta : attention;
+  mix(model, index, context, batch);
   add_residual(model, context, batch, layer.post_attn_norm);
   normalize(model, context, batch, batch.x.data(), layer.ffn_norm);
-  feed_forward(model, layer, context, batch);
+  feed_forward(model, index, context, batch);
   add_residual(model, context, batch, layer.post_ffn_norm);
 }
 
@@ -50,16 +52,26 @@ void forward(const Model& model, Context& context, Batch& batch, std::span<const
   embed(model, context, batch);
   for (std::size_t layer = 0; layer < model.mlb().layers.size(); ++layer) run_layer(model, layer, context, batch);
   for (const Batch::Run& run : batch.runs) run.sequence->extend(run.count);
+  if (batch.importance != nullptr) batch.importance->layer_tokens += batch.n;
+}
+
+void classifier_input(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count) {
+  const FloatEnvironment environment;
+  const std::size_t dim = model.header().dim;
+  for_rows(context, count, [&](std::size_t i, int) {
+    context.kernels.rms_norm(batch.x.data() + batch.wanted[first + i] * dim, model.mlb().final_norm.data(), model.header().norm_eps, dim,
+                             batch.h.data() + i * dim);
+  });
+  if (batch.importance == nullptr) return;
+  add_squares(context, batch.importance->classifier(), batch.h.data(), count);
+  batch.importance->classifier_tokens += count;
 }
 
 void classify(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count, float* logits) {
   const FloatEnvironment environment;
   const MlbHeader& header = model.header();
   const std::size_t dim = header.dim, vocab = header.vocab;
-  for_rows(context, count, [&](std::size_t i, int) {
-    context.kernels.rms_norm(batch.x.data() + batch.wanted[first + i] * dim, model.mlb().final_norm.data(), header.norm_eps, dim,
-                             batch.h.data() + i * dim);
-  });
+  classifier_input(model, context, batch, first, count);
   const Activations in = quantize_rows(batch, context, batch.h.data(), dim, count);
   const Product product{&model.mlb().wcls, nullptr, logits, vocab};
   multiply(context, {&product, 1}, in, count);

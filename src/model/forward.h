@@ -12,6 +12,10 @@ namespace krafla {
 /// then no sequence has changed its length.
 void forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows);
 
+/// What classify() multiplies: the final norm of the last forward's rows that want logits, from the first-th on, in batch.h [count][dim].
+/// Alone it counts rows in an importance matrix whose logits nobody needs.
+void classifier_input(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count);
+
 /// The logits of the last forward's rows that want them, from the first-th on, `count` of them: [count][vocab] in row order.
 /// A NaN among them is not an error here.
 void classify(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count, float* logits);

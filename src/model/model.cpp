@@ -40,9 +40,6 @@ void scan_quants(const Mlb& mlb, ThreadPool& threads, const std::string& path) {
 Model::Model(const std::string& path, ThreadPool& threads, const ModelOptions& options)
     : path_(path), file_(path), mlb_(parse_mlb(file_.bytes(), path, {.check_quants = false})), rope_(mlb_.header) {
   if (options.check_quants) scan_quants(mlb_, threads, path);
-  for (std::size_t i = 0; i < mlb_.layers.size(); ++i)
-    if (mlb_.layers[i].flags & kLayerLinear)
-      fail(ML_E_UNSUPPORTED, "{}: layer {} is a linear-attention layer, which this version cannot run yet", path, i);
 }
 
 }  // namespace krafla

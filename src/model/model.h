@@ -19,7 +19,7 @@ struct ModelOptions {
 class Model {
  public:
   /// Maps and checks `path` (ML_E_IO, ML_E_FORMAT, ML_E_SHAPE as docs/formats/mlb.md lists them). The weights are used where
-  /// they lie. ML_E_UNSUPPORTED for linear-attention layers, which the forward pass does not have yet.
+  /// they lie.
   Model(const std::string& path, ThreadPool& threads, const ModelOptions& options = {});
 
   const std::string& path() const { return path_; }

@@ -15,18 +15,29 @@ namespace {
 constexpr float kF16Max = 65504.0f;
 
 void refuse_not_finite(const float* x, std::size_t cols, std::string_view name, std::size_t row) {
-  std::uint32_t largest = 0;  // an integer maximum of the magnitudes' bits, which vectorizes and sees NaN
-  for (std::size_t i = 0; i < cols; ++i) largest = std::max(largest, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
-  if (largest < 0x7f800000u) return;
+  constexpr std::uint32_t kExponent = 0x7f800000u;
+  std::uint32_t found = 0;  // of the bits, so that the loop vectorizes
+  for (std::size_t i = 0; i < cols; ++i) found |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
+  if (found == 0) return;
   const float* bad = std::find_if(x, x + cols, [](float v) { return !std::isfinite(v); });
   fail(ML_E_FORMAT, "{} row {}: weight {} in column {}; allowed: finite weights", name, row, *bad, bad - x);
 }
 
-/// The imatrix weights of a row: imp × sqrt(s² + x²), s² the row's mean square (a float64 sum in ascending order, rounded once).
-void importance_weights(const float* x, std::span<const float> importance, float* w) {
-  double sum = 0;
-  for (std::size_t i = 0; i < importance.size(); ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  const auto s2 = static_cast<float>(sum / static_cast<double>(importance.size()));
+constexpr std::size_t kRowsAtOnce = 4;
+
+/// The mean squares of up to four rows: float64 sums in ascending order, rounded once. Four rows side by side, so that an addition
+/// need not wait for the one before.
+void mean_squares(const float* x, std::size_t rows, std::size_t cols, float* s2) {
+  const float* row[kRowsAtOnce];
+  for (std::size_t r = 0; r < kRowsAtOnce; ++r) row[r] = x + std::min(r, rows - 1) * cols;
+  double sum[kRowsAtOnce] = {};
+  for (std::size_t i = 0; i < cols; ++i)
+    for (std::size_t r = 0; r < kRowsAtOnce; ++r) sum[r] += static_cast<double>(row[r][i]) * static_cast<double>(row[r][i]);
+  for (std::size_t r = 0; r < rows; ++r) s2[r] = static_cast<float>(sum[r] / static_cast<double>(cols));
+}
+
+/// The imatrix weights of a row with the mean square s2: imp × sqrt(s² + x²).
+void importance_weights(const float* x, float s2, std::span<const float> importance, float* w) {
   for (std::size_t i = 0; i < importance.size(); ++i) w[i] = importance[i] * std::sqrt(s2 + x[i] * x[i]);
 }
 
@@ -62,6 +73,7 @@ void quantize_rows(const Kernels& kernels, const QuantRule& rule, const float* x
   const std::size_t blocks = cols / kQuantBlock;
   std::vector<float> scales(blocks);
   std::vector<float> weights(rule.importance.size());
+  float s2[kRowsAtOnce];
   auto* d_bytes = static_cast<std::uint8_t*>(d);
   for (std::size_t r = 0; r < rows; ++r, x += cols) {
     refuse_not_finite(x, cols, name, first_row + r);
@@ -70,7 +82,10 @@ void quantize_rows(const Kernels& kernels, const QuantRule& rule, const float* x
     } else if (rule.q4_rule == Q4Rule::round) {
       kernels.quantize_q4_round(x, blocks, q, scales.data());
     } else {
-      if (!weights.empty()) importance_weights(x, rule.importance, weights.data());
+      if (!weights.empty()) {
+        if (r % kRowsAtOnce == 0) mean_squares(x, std::min(kRowsAtOnce, rows - r), cols, s2);
+        importance_weights(x, s2[r % kRowsAtOnce], rule.importance, weights.data());
+      }
       kernels.quantize_q4_search(x, weights.empty() ? nullptr : weights.data(), blocks, q, scales.data());
     }
     store_scales(rule, scales.data(), blocks, q, d_bytes, name, first_row + r);

@@ -10,12 +10,14 @@
 namespace krafla {
 
 MergeTable::MergeTable(std::span<const MltMerge> merges, const std::vector<bool>& never) {
-  const std::size_t size = std::bit_ceil(std::max<std::size_t>(merges.size() * 2, 2));  // at most half full: short probes
+  const std::size_t size = std::bit_ceil(std::max<std::size_t>(merges.size() * 3 / 2, 2));  // at most two thirds full: short probes
   mask_ = size - 1;
   shift_ = 64 - std::countr_zero(size);
   entries_.resize(size);
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const MltMerge& m = merges[rank];
+    if (const std::size_t later = rank + 16; later < merges.size())
+      __builtin_prefetch(&entries_[slot(static_cast<std::int32_t>(merges[later].left), static_cast<std::int32_t>(merges[later].right))]);
     if (never[m.merged]) continue;
     const auto left = static_cast<std::int32_t>(m.left), right = static_cast<std::int32_t>(m.right);
     std::size_t at = slot(left, right);

@@ -12,8 +12,10 @@ namespace krafla {
 /// the tokens' bytes are. All returned strings, finish() included, joined are exactly tokenizer.decode() of all ids.
 class StreamDecoder {
  public:
-  /// `tokenizer` must outlive it. `skip_special` leaves control tokens out.
-  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false) : tokenizer_(tokenizer), skip_special_(skip_special) {}
+  /// `tokenizer` must outlive it. `skip_special` leaves control tokens out. `continues`: the ids go on from others before them, so that
+  /// no space is taken away from the beginning (where Tokenizer::decode would).
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false, bool continues = false)
+      : tokenizer_(tokenizer), skip_special_(skip_special), continues_(continues), drop_space_(drops_space()) {}
 
   /// The text that became complete with this id; may be empty. ML_E_ARG for an id that is none.
   std::string push(std::int32_t id);
@@ -22,7 +24,9 @@ class StreamDecoder {
 
  private:
   const Tokenizer& tokenizer_;
-  bool skip_special_;
+  bool drops_space() const { return !continues_ && tokenizer_.drops_first_space(); }
+  bool skip_special_, continues_;
+  bool drop_space_;  // still at the beginning, where a space is taken away
   std::string held_;
 };
 

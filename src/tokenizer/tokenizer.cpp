@@ -4,6 +4,8 @@
 #include <array>
 
 #include "base/mapped_file.h"
+#include "tokenizer/normalize.h"
+#include "tokenizer/unicode.h"
 
 namespace krafla {
 namespace {
@@ -11,7 +13,8 @@ namespace {
 std::vector<bool> control_tokens(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& ids) {
   std::vector<bool> control(mlt.tokens.size());
   if (!ids) {
-    for (std::size_t id = 0; id < control.size(); ++id) control[id] = mlt.tokens[id].attr == kMltAdded;
+    for (std::size_t id = 0; id < control.size(); ++id) control[id] = mlt.tokens[id].attr == kMltAdded && mlt.tokens[id].bytes.size() != 1;
+    for (const MltMerge& merge : mlt.merges) control[merge.merged] = false;
     return control;
   }
   for (const std::int32_t id : *ids) {
@@ -20,12 +23,6 @@ std::vector<bool> control_tokens(const Mlt& mlt, const std::optional<std::vector
     control[static_cast<std::size_t>(id)] = true;
   }
   return control;
-}
-
-void check_supported(const Mlt& mlt) {
-  if (mlt.kind != MltKind::kByteLevel)
-    fail(ML_E_UNSUPPORTED, "tokenizer of kind 1 (SentencePiece): this build has only kind 2 (byte-level)");
-  if ((mlt.flags & kMltNfc) != 0) fail(ML_E_UNSUPPORTED, "tokenizer flag 8 (NFC): this build does not normalize");
 }
 
 PretokenizeRules rules(std::uint32_t flags) {
@@ -37,25 +34,26 @@ PretokenizeRules rules(std::uint32_t flags) {
 
 }  // namespace
 
-Tokenizer::Tokens::Tokens(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids)
-    : vocabulary(mlt), control(control_tokens(mlt, control_ids)), added(vocabulary, control) {
-  check_supported(mlt);
-}
-
 // Merges that make a control token are left out: text equal to one is matched before merging, unless it is a user's.
 Tokenizer::Tokenizer(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids)
-    : tokens_(std::make_unique<const Tokens>(mlt, control_ids)),
-      merges_(mlt.merges, tokens_->control),
-      pretokenizer_(rules(mlt.flags)),
-      byte_ids_(256),
-      whole_(std::make_unique<std::atomic<Whole>[]>(mlt.tokens.size())),
+    : sentencepiece_(mlt.kind == MltKind::kSentencePiece),
+      flags_(mlt.flags),
       bos_(mlt.bos),
       eos_(mlt.eos),
-      adds_bos_((mlt.flags & kMltPrependBos) != 0),
-      ignore_merges_((mlt.flags & kMltIgnoreMerges) != 0) {
+      control_(control_tokens(mlt, control_ids)),
+      vocabulary_(mlt, control_),
+      added_(mlt, control_),
+      merges_(mlt.merges, control_),
+      pretokenizer_(rules(mlt.flags)),
+      byte_ids_(256, -1),
+      whole_(std::make_unique<std::atomic<Whole>[]>(mlt.tokens.size())) {
+  if (sentencepiece_) joints_.emplace(mlt, vocabulary_);
+  for (std::size_t id = mlt.tokens.size(); id-- > 0;)  // the lowest id stays
+    if (sentencepiece_ && mlt.tokens[id].attr == kMltByte)
+      byte_ids_[static_cast<std::uint8_t>(mlt.tokens[id].bytes[0])] = static_cast<std::int32_t>(id);
   for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     const char c = static_cast<char>(byte);
-    byte_ids_[byte] = tokens_->vocabulary.find({&c, 1});
+    if (const std::int32_t id = vocabulary_.find({&c, 1}); id >= 0) byte_ids_[byte] = id;
   }
 }
 
@@ -68,29 +66,51 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeO
   if (text.size() > UINT32_MAX) fail(ML_E_ARG, "text of {} bytes: allowed are at most {}", text.size(), UINT32_MAX);
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 3 + 2);
-  if (bos_ >= 0 && options.add_bos.value_or(adds_bos_)) ids.push_back(bos_);
+  if (bos_ >= 0 && options.add_bos.value_or((flags_ & kMltPrependBos) != 0)) ids.push_back(bos_);
   std::size_t done = 0;
+  std::string buffer;
   auto literal = options.literal.begin();
-  for (std::size_t at = 0; (at = tokens_->added.candidate(text, at)) != std::string_view::npos;) {
+  for (std::size_t at = 0; (at = added_.candidate(text, at)) != std::string_view::npos;) {
     while (literal != options.literal.end() && literal->second <= at) ++literal;
     std::size_t limit = options.parse_special ? text.size() - at : 0;
     if (limit > 0 && literal != options.literal.end()) limit = literal->first > at ? std::min(limit, literal->first - at) : 0;
-    const AddedTokens::Match match = tokens_->added.match(text.substr(at), limit);
+    const AddedTokens::Match match = added_.match(text.substr(at), limit);
     if (match.id < 0) {
       ++at;
       continue;
     }
-    encode_text(text.substr(done, at - done), ids);
+    encode_text(text.substr(done, at - done), done == 0, buffer, ids);
     ids.push_back(match.id);
     done = at += match.length;
   }
-  encode_text(text.substr(done), ids);
+  encode_text(text.substr(done), done == 0, buffer, ids);
   return ids;
 }
 
-void Tokenizer::encode_text(std::string_view text, std::vector<std::int32_t>& ids) const {
+std::vector<std::vector<std::int32_t>> Tokenizer::encode_batch(ThreadPool& pool, std::span<const std::string_view> texts,
+                                                               const EncodeOptions& options) const {
+  std::vector<std::vector<std::int32_t>> result(texts.size());
+  pool.run(texts.size(), [&](std::size_t i, int) { result[i] = encode(texts[i], options); });
+  return result;
+}
+
+/// `text`, which is between added tokens, as its pieces are cut: itself, or what `buffer` then holds.
+std::string_view Tokenizer::normalize(std::string_view text, bool at_start, std::string& buffer) const {
+  if (!sentencepiece_) return (flags_ & kMltNfc) != 0 ? to_nfc(text, buffer) : text;
+  // The prefix: none, or before every text, or before the first one, unless it has one already (as the library's Metaspace does it).
+  const bool none = (flags_ & kMltNoPrefix) != 0 ||
+                    ((flags_ & kMltPrefixAtStart) != 0 && (!at_start || text.starts_with(' ') || text.starts_with(kMltSpace)));
+  if (none && text.find(kMltSpace) == std::string_view::npos) return text;
+  buffer.assign(none ? 0 : 1, ' ');
+  append_with_spaces(text, buffer);
+  return buffer;
+}
+
+void Tokenizer::encode_text(std::string_view text, bool at_start, std::string& buffer, std::vector<std::int32_t>& ids) const {
+  if (text.empty()) return;
+  text = normalize(text, at_start, buffer);
   while (!text.empty()) {
-    const std::size_t n = pretokenizer_.next(text);
+    const std::size_t n = sentencepiece_ ? joints_->next(text) : pretokenizer_.next(text);
     encode_piece(text.substr(0, n), ids);
     text.remove_prefix(n);
   }
@@ -102,8 +122,8 @@ void Tokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t>& 
     if (id >= 0) ids.push_back(id);
     return;
   }
-  const std::int32_t id = tokens_->vocabulary.find(piece);
-  if (id >= 0 && (ignore_merges_ || merges_to_itself(id)))
+  const std::int32_t id = vocabulary_.find(piece);
+  if (id >= 0 && ((!sentencepiece_ && (flags_ & kMltIgnoreMerges) != 0) || merges_to_itself(id)))
     ids.push_back(id);
   else
     merge_piece(piece, ids);
@@ -114,7 +134,7 @@ bool Tokenizer::merges_to_itself(std::int32_t id) const {
   Whole whole = known.load(std::memory_order_relaxed);
   if (whole == Whole::kUnknown) {
     std::vector<std::int32_t> merged;
-    merge_piece(tokens_->vocabulary.bytes(id), merged);
+    merge_piece(vocabulary_.bytes(id), merged);
     whole = merged.size() == 1 && merged[0] == id ? Whole::kYes : Whole::kNo;
     known.store(whole, std::memory_order_relaxed);
   }
@@ -122,27 +142,52 @@ bool Tokenizer::merges_to_itself(std::int32_t id) const {
 }
 
 void Tokenizer::merge_piece(std::string_view piece, std::vector<std::int32_t>& ids) const {
-  std::array<std::int32_t, kShortPiece> few;
+  std::array<std::int32_t, 4 * kShortPiece> few;
   std::vector<std::int32_t> many;
   if (piece.size() > few.size()) many.resize(piece.size());
   std::int32_t* const symbols = piece.size() > few.size() ? many.data() : few.data();
   std::size_t n = 0;
-  for (const char c : piece) {
-    symbols[n] = byte_ids_[static_cast<std::uint8_t>(c)];
-    n += symbols[n] >= 0;
+  if (sentencepiece_) {
+    n = character_symbols(piece, symbols);
+  } else {
+    for (const char c : piece) {
+      symbols[n] = byte_ids_[static_cast<std::uint8_t>(c)];
+      n += symbols[n] >= 0;
+    }
   }
   n = merge_symbols(merges_, {symbols, n});
   ids.insert(ids.end(), symbols, symbols + n);
 }
 
+/// The tokens of the characters of `text`, or of their bytes where the vocabulary lacks the character; of neither, where it lacks
+/// one of those too. Returns how many; there are no more than bytes.
+std::size_t Tokenizer::character_symbols(std::string_view text, std::int32_t* symbols) const {
+  std::size_t n = 0;
+  while (!text.empty()) {
+    const auto byte = static_cast<std::uint8_t>(text[0]);
+    const Utf8Char c = read_utf8(text);
+    const std::string_view character = text.substr(0, c.valid ? c.length : 1);
+    text.remove_prefix(character.size());
+    symbols[n] = byte < 0x80 ? byte_ids_[byte] : c.valid ? vocabulary_.find(character) : -1;
+    if (symbols[n] >= 0) {
+      ++n;
+      continue;
+    }
+    const std::size_t before = n;
+    for (const char b : character) symbols[n++] = byte_ids_[static_cast<std::uint8_t>(b)];
+    if (std::find(symbols + before, symbols + n, -1) != symbols + n) n = before;
+  }
+  return n;
+}
+
 std::int32_t Tokenizer::find(std::string_view bytes) const {
-  const std::int32_t added = tokens_->added.find(bytes);
-  return added >= 0 ? added : tokens_->vocabulary.find(bytes);
+  const std::int32_t added = added_.find(bytes);
+  return added >= 0 ? added : vocabulary_.find(bytes);
 }
 
 bool Tokenizer::is_control(std::int32_t id) const {
   check_id(id);
-  return tokens_->control[static_cast<std::size_t>(id)];
+  return control_[static_cast<std::size_t>(id)];
 }
 
 }  // namespace krafla

@@ -1,7 +1,7 @@
-// Text to token ids and back, for byte-level BPE: the files are the pipeline. tokenizer.cpp joins them: added tokens are cut out
-// of the text (vocabulary), the rest becomes pieces (pretokenize), each piece merges (bpe), and ids become bytes (decode).
+// Text to token ids and back: the files are the pipeline. tokenizer.cpp joins them: added tokens are cut out of the text (vocabulary),
+// the rest is normalized (normalize) and becomes pieces (byte-level: pretokenize; SentencePiece: joints), each piece merges (bpe), and
+// ids become bytes (decode).
 // Goals: the ids of the `tokenizers` library for every text; any bytes are legal input; linear time in practice, n log n at worst.
-// Not yet: SentencePiece (kind 1) and NFC (flag 8), refused with ML_E_UNSUPPORTED; NFC belongs between added tokens and pieces.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "formats/mlt.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/joints.h"
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/vocabulary.h"
 
@@ -37,51 +39,57 @@ struct EncodeOptions {
 class Tokenizer {
  public:
   /// Keeps nothing of `mlt`'s bytes. `control_ids`: the added tokens that a user's text must never produce (the JSON beside the
-  /// model lists them); unset: all added tokens. ML_E_UNSUPPORTED for kinds and flags this build lacks; ML_E_FORMAT for a control
-  /// id that is no added token.
+  /// model lists them); unset: the added tokens of several
+  /// bytes that no merge makes. ML_E_FORMAT for a control id that is no added token.
   explicit Tokenizer(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids = std::nullopt);
   /// Reads a .mlt file. Also ML_E_IO and ML_E_FORMAT, as parse_mlt.
   static Tokenizer open(const std::string& path, const std::optional<std::vector<std::int32_t>>& control_ids = std::nullopt);
 
   /// Any bytes are legal; ML_E_ARG for a text of 4 GiB or more.
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
-  /// The bytes of all ids, joined; they need not be UTF-8. `skip_special` leaves control tokens out. ML_E_ARG for an id that is none.
+  /// The ids of each text, as encode() gives them, in the texts' order. Items of the pool are texts: one long text is one thread's.
+  std::vector<std::vector<std::int32_t>> encode_batch(ThreadPool& pool, std::span<const std::string_view> texts,
+                                                      const EncodeOptions& options = {}) const;
+  /// The bytes of all ids, joined; they need not be UTF-8. `skip_special` leaves control tokens out. A SentencePiece tokenizer that
+  /// puts a space before the text takes one away from the beginning. ML_E_ARG for an id that is none.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const;
 
-  /// The bytes one id stands for, valid as long as the tokenizer. ML_E_ARG for an id that is none.
+  /// The bytes one id stands for (spaces as spaces), valid as long as the tokenizer. ML_E_ARG for an id that is none.
   std::string_view token_bytes(std::int32_t id) const;
   /// The id with exactly these bytes, an added token before another, or -1.
   std::int32_t find(std::string_view bytes) const;
-  std::size_t vocab_size() const { return tokens_->vocabulary.size(); }
+  std::size_t vocab_size() const { return vocabulary_.size(); }
   std::int32_t bos() const { return bos_; }  // or -1
   std::int32_t eos() const { return eos_; }  // or -1
-  bool adds_bos() const { return adds_bos_ && bos_ >= 0; }
+  bool adds_bos() const { return (flags_ & kMltPrependBos) != 0 && bos_ >= 0; }
+  /// Whether decode() takes one space away from the beginning of a text.
+  bool drops_first_space() const { return sentencepiece_ && (flags_ & kMltNoPrefix) == 0; }
   /// ML_E_ARG for an id that is none.
   bool is_control(std::int32_t id) const;
 
  private:
   // Whether merging a token's own bytes gives the token back, so that a piece equal to it needs no merging.
   enum class Whole : std::uint8_t { kUnknown, kYes, kNo };
-  struct Tokens {  // on the heap, because the added tokens view the vocabulary
-    Tokens(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids);
-    Vocabulary vocabulary;
-    std::vector<bool> control;
-    AddedTokens added;
-  };
-  void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const;
+  void encode_text(std::string_view text, bool at_start, std::string& buffer, std::vector<std::int32_t>& ids) const;
+  std::string_view normalize(std::string_view text, bool at_start, std::string& buffer) const;
+  std::size_t character_symbols(std::string_view text, std::int32_t* symbols) const;
   void encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
   bool merges_to_itself(std::int32_t id) const;
   void merge_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
   void check_id(std::int32_t id) const;
 
-  std::unique_ptr<const Tokens> tokens_;
+  bool sentencepiece_;
+  std::uint32_t flags_;
+  std::int32_t bos_, eos_;
+  std::vector<bool> control_;  // by id
+  Vocabulary vocabulary_;
+  AddedTokens added_;
   MergeTable merges_;
-  Pretokenizer pretokenizer_;
-  std::vector<std::int32_t> byte_ids_;  // by byte; -1: the vocabulary lacks it, and it is dropped
+  std::optional<Joints> joints_;        // SentencePiece: what cuts text into pieces
+  Pretokenizer pretokenizer_;           // byte-level: the same
+  std::vector<std::int32_t> byte_ids_;  // the token of a byte by itself; -1: the vocabulary lacks it, and it is dropped
   // Learned when first needed. Every thread that learns finds the same, so a relaxed store is all it takes.
   std::unique_ptr<std::atomic<Whole>[]> whole_;
-  std::int32_t bos_, eos_;
-  bool adds_bos_, ignore_merges_;
 };
 
 }  // namespace krafla

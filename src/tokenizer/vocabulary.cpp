@@ -39,46 +39,61 @@ std::size_t hash(std::string_view s, std::uint64_t head) {
 
 }  // namespace
 
-Vocabulary::Vocabulary(const Mlt& mlt) {
+void append_with_spaces(std::string_view piece, std::string& out) {
+  for (std::size_t at; (at = piece.find(kMltSpace)) != std::string_view::npos; piece.remove_prefix(at + kMltSpace.size()))
+    out.append(piece.substr(0, at)).push_back(' ');
+  out += piece;
+}
+
+Vocabulary::Vocabulary(const Mlt& mlt, const std::vector<bool>& control) {
+  const bool sentencepiece = mlt.kind == MltKind::kSentencePiece;
   std::size_t total = 0;
   for (const MltToken& token : mlt.tokens) total += token.bytes.size();
   blob_.reserve(total);
   offsets_.reserve(mlt.tokens.size() + 1);
-  attrs_.reserve(mlt.tokens.size());
   offsets_.push_back(0);
   for (const MltToken& token : mlt.tokens) {
-    blob_ += token.bytes;
+    if (sentencepiece)
+      append_with_spaces(token.bytes, blob_);
+    else
+      blob_ += token.bytes;
     offsets_.push_back(blob_.size());
-    attrs_.push_back(token.attr);
-    if (token.attr != kMltAdded) longest_ = std::max(longest_, token.bytes.size());
   }
-  index_.resize(std::bit_ceil(std::max<std::size_t>(2 * size(), 2)));  // at most half full: short probes
+  index_.resize(std::bit_ceil(std::max<std::size_t>(size() * 3 / 2 + 1, 2)));  // at most two thirds full: short probes
   for (std::size_t i = 0; i < size(); ++i) {
-    const auto id = static_cast<std::int32_t>(i);
-    const std::string_view key = bytes(id);
-    if (key.empty() || added(id) || find(key) >= 0) continue;
-    const std::uint64_t head = head_of(key);
-    std::size_t at = hash(key, head) & (index_.size() - 1);
-    while (index_[at].id >= 0) at = (at + 1) & (index_.size() - 1);
-    index_[at] = {head, static_cast<std::uint32_t>(key.size()), id};
+    const MltToken& token = mlt.tokens[i];
+    // A space in a SentencePiece token is none: text has U+2581 for its spaces.
+    const bool reachable =
+        sentencepiece ? !control[i] && token.attr != kMltByte && token.bytes.find(' ') == std::string_view::npos : token.attr != kMltAdded;
+    if (reachable && !token.bytes.empty()) insert(static_cast<std::int32_t>(i));
   }
+}
+
+/// The place of `key`: its entry, or the free one it would take.
+std::size_t Vocabulary::place(std::string_view key, std::uint64_t head) const {
+  for (std::size_t at = hash(key, head) & (index_.size() - 1);; at = (at + 1) & (index_.size() - 1)) {
+    const Entry& e = index_[at];
+    if (e.id < 0 || (e.head == head && e.length == key.size() && (key.size() <= 8 || bytes(e.id) == key))) return at;
+  }
+}
+
+void Vocabulary::insert(std::int32_t id) {
+  const std::string_view key = bytes(id);
+  const std::uint64_t head = head_of(key);
+  Entry& e = index_[place(key, head)];
+  if (e.id < 0) e = {head, static_cast<std::uint32_t>(key.size()), id};  // else the lower id stays
+  longest_ = std::max(longest_, key.size());
 }
 
 std::int32_t Vocabulary::find(std::string_view key) const {
   if (key.empty() || key.size() > longest_) return -1;
-  const std::uint64_t head = head_of(key);
-  for (std::size_t at = hash(key, head) & (index_.size() - 1);; at = (at + 1) & (index_.size() - 1)) {
-    const Entry& e = index_[at];
-    if (e.id < 0) return -1;
-    if (e.head == head && e.length == key.size() && (key.size() <= 8 || bytes(e.id) == key)) return e.id;
-  }
+  return index_[place(key, head_of(key))].id;
 }
 
-AddedTokens::AddedTokens(const Vocabulary& vocabulary, const std::vector<bool>& control) : starts_(256) {
-  for (std::size_t i = 0; i < vocabulary.size(); ++i) {
-    const auto id = static_cast<std::int32_t>(i);
-    if (vocabulary.added(id) && !vocabulary.bytes(id).empty()) tokens_.push_back({vocabulary.bytes(id), id, control[i]});
-  }
+AddedTokens::AddedTokens(const Mlt& mlt, const std::vector<bool>& control) : starts_(256) {
+  for (std::size_t i = 0; i < mlt.tokens.size(); ++i)
+    if (mlt.tokens[i].attr == kMltAdded && !mlt.tokens[i].bytes.empty())
+      tokens_.push_back({std::string(mlt.tokens[i].bytes), static_cast<std::int32_t>(i), control[i]});
   std::sort(tokens_.begin(), tokens_.end(),
             [](const Token& a, const Token& b) { return std::tie(a.bytes, a.id) < std::tie(b.bytes, b.id); });
   const auto same = [](const Token& a, const Token& b) { return a.bytes == b.bytes; };

@@ -11,19 +11,24 @@
 
 namespace krafla {
 
-/// Owns a packed copy of the token bytes (a few MB at most, faster to search than the file). Immutable and thread-safe.
+/// Appends a SentencePiece piece, or text, with spaces for its U+2581.
+void append_with_spaces(std::string_view piece, std::string& out);
+
+/// Owns a packed copy of what the tokens stand for (a few MB at most, faster to search than the file): their bytes, in a
+/// SentencePiece vocabulary with spaces for U+2581. Immutable and thread-safe.
 class Vocabulary {
  public:
-  explicit Vocabulary(const Mlt& mlt);
+  /// `control` by id: tokens that find() must not give.
+  Vocabulary(const Mlt& mlt, const std::vector<bool>& control);
 
-  std::size_t size() const { return attrs_.size(); }
+  std::size_t size() const { return offsets_.size() - 1; }
   /// id must be in 0 .. size() - 1.
   std::string_view bytes(std::int32_t id) const {
     const auto i = static_cast<std::size_t>(id);
     return std::string_view(blob_).substr(offsets_[i], offsets_[i + 1] - offsets_[i]);
   }
-  bool added(std::int32_t id) const { return attrs_[static_cast<std::size_t>(id)] == kMltAdded; }
-  /// The lowest id that is not an added token and has exactly these bytes (at least one), or -1.
+  /// The lowest id with exactly these bytes (at least one) that text can become without being matched as an added token, or -1.
+  /// Byte-level: no added token. SentencePiece: no control and no byte token, but other added ones, whose bytes merges may make.
   std::int32_t find(std::string_view bytes) const;
 
  private:
@@ -33,9 +38,11 @@ class Vocabulary {
     std::uint32_t length = 0;
     std::int32_t id = -1;
   };
+  std::size_t place(std::string_view key, std::uint64_t head) const;
+  void insert(std::int32_t id);
+
   std::string blob_;
   std::vector<std::size_t> offsets_;  // size() + 1
-  std::vector<std::uint8_t> attrs_;
   std::vector<Entry> index_;
   std::size_t longest_ = 0;
 };
@@ -43,8 +50,8 @@ class Vocabulary {
 /// The added tokens, found in raw text: leftmost first, of those the longest. Immutable and thread-safe.
 class AddedTokens {
  public:
-  /// Views the bytes of `vocabulary`, which must outlive it and not move.
-  AddedTokens(const Vocabulary& vocabulary, const std::vector<bool>& control);
+  /// Keeps nothing of `mlt`'s bytes. `control` by id.
+  AddedTokens(const Mlt& mlt, const std::vector<bool>& control);
 
   struct Match {
     std::int32_t id = -1;  // -1: none
@@ -59,7 +66,7 @@ class AddedTokens {
 
  private:
   struct Token {
-    std::string_view bytes;
+    std::string bytes;
     std::int32_t id;
     bool control;
   };

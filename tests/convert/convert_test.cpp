@@ -91,7 +91,7 @@ TEST(Convert, Cancels) {
 TEST(Convert, OtherSourcesGetOneClearLine) {
   const TemporaryFolder folder;
   EXPECT_EQ(outcome([&] { convert_model(folder.file("missing.gguf"), "", {}); }).first, "ML_E_IO");
-  EXPECT_EQ(outcome([&] { convert_model(folder.file(""), "", {}); }).first, "ML_E_UNSUPPORTED");
+  EXPECT_EQ(outcome([&] { convert_model(folder.file(""), "", {}); }).first, "ML_E_IO");  // no config.json in it
   const auto [status, message] = outcome([&] { convert_model(data_path("good/q8_f32.mlb"), folder.file("x"), {}); });
   EXPECT_EQ(status, "ML_E_FORMAT");
   EXPECT_NE(message.find(".mlb model already"), std::string::npos) << message;
@@ -101,6 +101,8 @@ TEST(Convert, OutputPaths) {
   const TemporaryFolder folder;
   EXPECT_EQ(output_paths("a/b/model.gguf", "").mlb, "model.mlb");
   EXPECT_EQ(output_paths("a/b/model.Q4_1.gguf", "").mlt, "model.Q4_1.mlt");
+  EXPECT_EQ(output_paths("a/b/model-00002-of-00003.gguf", "").json, "model.json");
+  EXPECT_EQ(output_paths("a/b/model-0002-of-0003.gguf", "").mlb, "model-0002-of-0003.mlb");
   EXPECT_EQ(output_paths("model.gguf", "x/y.mlb").json, "x/y.json");
   EXPECT_EQ(output_paths("model.gguf", "x/y.v1").mlb, "x/y.v1.mlb");
   EXPECT_EQ(output_paths("model.gguf", "no/such/folder/").mlb, "no/such/folder/model.mlb");
@@ -126,6 +128,9 @@ TEST(Convert, RecoversLlama3Scaling) {
     EXPECT_EQ(found->high, static_cast<float>(hi));
     EXPECT_EQ(found->original, static_cast<std::uint32_t>(orig));
   }
+  const auto one_between = recover_llama3(llama3_factors(500000, 32, 8, 1, 4, 64), 500000, 32);  // too few pairs to solve for two numbers
+  ASSERT_TRUE(one_between);
+  EXPECT_EQ(one_between->original, 64u);
   EXPECT_EQ(recover_llama3(std::vector<float>(64, 1.0f), 10000, 128)->factor, 1);
   auto wrong = llama3_factors(500000, 128, 8, 1, 4, 8192);
   wrong[40] *= 1.01f;

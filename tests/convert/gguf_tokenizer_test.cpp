@@ -77,8 +77,11 @@ TEST(GgufTokenizer, RefusesByName) {
   EXPECT_EQ(status_of(t, &message), ML_E_UNSUPPORTED);
   EXPECT_NE(message.find("tekken"), std::string::npos);
   t = small();
-  t.model = "llama";
+  t.model = "t5";
   EXPECT_EQ(status_of(t), ML_E_UNSUPPORTED);
+  t = small();
+  t.model = "llama";  // without scores
+  EXPECT_EQ(status_of(t), ML_E_FORMAT);
   t = small();
   t.eos = 7;
   EXPECT_EQ(status_of(t), ML_E_FORMAT);

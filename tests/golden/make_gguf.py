@@ -18,10 +18,13 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent / "tools")]
 import mlb
+import ref_math
+
+import gguf_families
 
 OUT = HERE.parent / "data" / "gguf"
 F32, F16, Q4_0, Q4_1, Q8_0, BF16, Q4_K = 0, 1, 2, 3, 8, 30, 12
-U8, I32, U32, F32_V, BOOL, STRING, ARRAY, U64 = 0, 5, 4, 6, 7, 8, 9, 10
+U8, U16, I32, U32, F32_V, BOOL, STRING, ARRAY, U64 = 0, 2, 5, 4, 6, 7, 8, 9, 10
 FORMAT, SHAPE, UNSUPPORTED = "ML_E_FORMAT", "ML_E_SHAPE", "ML_E_UNSUPPORTED"
 
 
@@ -46,7 +49,17 @@ def value(v):
         return struct.pack("<I", STRING) + text(v)
     if v and isinstance(v[0], str):
         return struct.pack("<IIQ", ARRAY, STRING, len(v)) + b"".join(map(text, v))
+    if v and isinstance(v[0], bool):
+        return struct.pack("<IIQ", ARRAY, BOOL, len(v)) + bytes(v)
     return struct.pack("<IIQ", ARRAY, I32, len(v)) + struct.pack(f"<{len(v)}i", *v)
+
+
+def u16(v):
+    return (U16, struct.pack("<H", v))
+
+
+def i32(v):
+    return (I32, struct.pack("<i", v))
 
 
 def tensor_info(name, dims, kind, offset):
@@ -105,15 +118,15 @@ def encode(kind, w):
 # --- good files -------------------------------------------------------------------------------------------------------
 
 NAMES = {"tok_emb": "token_embd.weight", "final_norm": "output_norm.weight", "wcls": "output.weight", "attn_norm": "attn_norm.weight",
-         "wq": "attn_q.weight", "wk": "attn_k.weight", "wv": "attn_v.weight", "wo": "attn_output.weight", "bq": "attn_q.bias",
+         "wq": "attn_q.weight", "wk": "attn_k.weight", "wv": "attn_v.weight", "wo": "attn_output.weight", "q_norm": "attn_q_norm.weight", "k_norm": "attn_k_norm.weight", "bq": "attn_q.bias",
          "bk": "attn_k.bias", "bv": "attn_v.bias", "ffn_norm": "ffn_norm.weight", "w1": "ffn_gate.weight", "w2": "ffn_down.weight",
          "w3": "ffn_up.weight"}
 
 
-def gguf_name(name):
+def gguf_name(name, own={}):
     if name.startswith("layers."):
         _, layer, tensor = name.split(".")
-        return f"blk.{layer}.{NAMES[tensor]}"
+        return f"blk.{layer}.{own.get(tensor) or NAMES[tensor]}"
     return NAMES[name]
 
 
@@ -121,15 +134,16 @@ BASE = dict(dim=32, n_layers=1, n_heads=2, n_kv_heads=1, hidden_dim=64, vocab=40
             shared_classifier=1)
 
 
-def base_keys(h):
-    keys = [("general.architecture", "llama"), ("general.name", "tiny"), ("llama.block_count", h.n_layers),
-            ("llama.context_length", h.max_seq), ("llama.embedding_length", h.dim), ("llama.feed_forward_length", h.hidden_dim),
-            ("llama.attention.head_count", h.n_heads), ("llama.attention.head_count_kv", h.n_kv_heads),
-            ("llama.attention.layer_norm_rms_epsilon", float(h.norm_eps)), ("llama.rope.freq_base", float(h.rope_theta)),
-            ("llama.rope.dimension_count", h.hd), ("llama.vocab_size", h.vocab)]
+def base_keys(h, arch="llama"):
+    keys = [("block_count", h.n_layers), ("context_length", h.max_seq), ("embedding_length", h.dim), ("feed_forward_length", h.hidden_dim),
+            ("attention.head_count", h.n_heads), ("attention.head_count_kv", h.n_kv_heads),
+            ("attention.layer_norm_rms_epsilon", float(h.norm_eps)), ("rope.freq_base", float(h.rope_theta))]
+    if arch in ("llama", "smollm3"):
+        keys.append(("rope.dimension_count", h.hd))
+    keys.append(("vocab_size", h.vocab))
     if h.head_dim:
-        keys += [("llama.attention.key_length", h.head_dim), ("llama.attention.value_length", h.head_dim)]
-    return keys
+        keys += [("attention.key_length", h.head_dim), ("attention.value_length", h.head_dim)]
+    return [("general.architecture", arch), ("general.name", "tiny")] + [(f"{arch}.{key}", value) for key, value in keys]
 
 
 def tokenizer_keys(n):
@@ -160,6 +174,31 @@ def model(fields, kind, more_keys=(), more_tensors=(), scale=1.0):
     return gguf(base_keys(h) + list(more_keys), tensors), h, read
 
 
+def family_model(arch, fields, flags, more_keys, kind=Q4_0):
+    """The same for any family, its flags, and last the tensors as a list. Blocks of 32 stay whole in every reordering."""
+    h = mlb.Header(**(BASE | fields | {"layer_flags": int(flags is not None)}))
+    values = mlb.random_tensors(h, flags, seed=7)
+    tensors, read = [], {}
+    for name, w in values.items():
+        layer, _, tensor = name.rpartition(".")
+        own = kind if w.ndim == 2 and tensor != "lconv" else F32
+        read[name] = encode(own, w)[1]
+        if tensor == "wg":
+            continue
+        w = gguf_families.reordered(arch, h, tensor, w)
+        if tensor == "A_log":
+            w = -np.exp(w)
+            read[name] = gguf_families.untiled(h, ref_math.log32(-w))
+        if tensor == "wq" and h.attn_gate:
+            w = gguf_families.query_and_gate(h, w, values[f"{layer}.wg"])
+        new = gguf_name(name, gguf_families.OWN_NAMES.get(arch, {}))
+        tensors.append((new, list(reversed(w.shape)), own, encode(own, w)[0]))
+    keys = [(k, v + 1 if k.endswith("block_count") and dict(more_keys).get("nextn_predict_layers") else v) for k, v in base_keys(h, arch)]
+    if "nextn_predict_layers" in dict(more_keys):
+        tensors.append((f"blk.{h.n_layers}.nextn.eh_proj.weight", [64, 32], F32, b"\0" * 8192))
+    return keys + [(f"{arch}.{key}", value) for key, value in more_keys], tensors, h, flags, read
+
+
 def fnv1a64(data):
     value = 0xcbf29ce484222325
     for byte in data:
@@ -170,12 +209,12 @@ def fnv1a64(data):
 OUTPUTS = [("q8_0", "f16", "search"), ("q8_0", "f32", "search"), ("q4_0", "f16", "search"), ("q4_0", "f32", "round")]
 
 
-def expected(h, tensors, folder):
+def expected(h, tensors, folder, flags=None):
     out = []
     for kind, scales, rule in OUTPUTS:
         header = mlb.Header(**{**h.__dict__, "wtype": 1 if kind == "q8_0" else 2, "scale_f16": int(scales == "f16")})
         path = Path(folder) / "x.mlb"
-        mlb.write(path, header, None, tensors, q4_rule=rule)
+        mlb.write(path, header, flags, tensors, q4_rule=rule)
         data = path.read_bytes()
         out.append({"type": kind, "scales": scales, "rule": rule, "size": len(data), "fnv1a64": fnv1a64(data)})
     return out
@@ -188,10 +227,16 @@ def good_files(folder):
     made["biases"] = model(dict(qkv_bias=1), Q8_0)
     made["linear"] = model(dict(rope_type=2, rope_factor=4.0), Q4_0,
                            [("llama.rope.scaling.type", "linear"), ("llama.rope.scaling.factor", 4.0)])
+    made["linear_untyped"] = model(dict(rope_type=2, rope_factor=4.0), Q4_0, [("llama.rope.scaling.factor", 4.0)])
     made["yarn"] = model(dict(rope_type=3, rope_factor=8.0, rope_low_freq_factor=32.0, rope_high_freq_factor=1.0, rope_orig_max_seq=64,
                               rope_attn_factor=float(np.float32(0.1 * math.log(8.0) + 1))), Q4_0,
                          [("llama.rope.scaling.type", "yarn"), ("llama.rope.scaling.factor", 8.0),
                           ("llama.rope.scaling.original_context_length", 64)])
+    made["yarn_own_factor"] = model(dict(rope_type=3, rope_factor=8.0, rope_low_freq_factor=24.0, rope_high_freq_factor=1.5,
+                                         rope_orig_max_seq=64, rope_attn_factor=0.75), Q4_0,
+                                    [("llama.rope.scaling.type", "yarn"), ("llama.rope.scaling.factor", 8.0),
+                                     ("llama.rope.scaling.original_context_length", 64), ("llama.rope.scaling.yarn_attn_factor", 0.75),
+                                     ("llama.rope.scaling.yarn_beta_fast", 24.0), ("llama.rope.scaling.yarn_beta_slow", 1.5)])
     for name, (f, lo, hi, orig, theta) in {"llama3": (32.0, 1.0, 4.0, 8192, 500000.0), "llama3_other": (8.0, 1.0, 3.0, 1000, 10000.0)}.items():
         fields = dict(rope_type=1, rope_factor=f, rope_low_freq_factor=lo, rope_high_freq_factor=hi, rope_orig_max_seq=orig, rope_theta=theta,
                       head_dim=64)
@@ -202,6 +247,12 @@ def good_files(folder):
     for name, (data, h, tensors) in made.items():
         (OUT / f"{name}.gguf").write_bytes(data)
         entries.append({"file": f"{name}.gguf", "status": "ML_OK", "tokenizer": name.startswith("llama_"), "mlb": expected(h, tensors, folder)})
+    for name, family in gguf_families.FAMILIES.items():
+        if name in gguf_families.BIG:   # written when they are tested
+            continue
+        keys, tensors, h, flags, read = family_model(*family)
+        (OUT / f"{name}.gguf").write_bytes(gguf(keys, tensors))
+        entries.append({"file": f"{name}.gguf", "status": "ML_OK", "tokenizer": False, "mlb": expected(h, read, folder, flags)})
     return entries
 
 
@@ -315,6 +366,36 @@ def bad_plan():
         "extra_tensor": (gguf(keys, tensors + [("blk.0.attn_output.bias", [32], F32, b"\0" * 128)]), UNSUPPORTED, ["blk.0.attn_output.bias"]),
         "nan_weight": (tensor("blk.0.ffn_up.weight", [32, 64], F32, nan.tobytes()), FORMAT, ["blk.0.ffn_up.weight", "row 3", "nan"]),
     }
+
+
+def bad_families():
+    """The same for what only some families have; tests/python/test_gguf.py writes them when it needs them."""
+    out = {}
+
+    def case(name, family, status, mentions, changes=(), drop=(), tensor=None):
+        keys, tensors, *_ = family_model(*gguf_families.FAMILIES[family])
+        changes = dict(changes)
+        keys = [(k, changes.pop(k, v)) for k, v in keys if k not in drop] + list(changes.items())
+        tensors = [(n, d, k, tensor.get(n, x) if tensor else x) for n, d, k, x in tensors]
+        out[name] = (gguf(keys, tensors), status, mentions)
+    case("adapter", "qwen3", UNSUPPORTED, ["general.type", "adapter"], {"general.type": "adapter"})
+    case("qwen2_window", "qwen2", UNSUPPORTED, ["sliding_window", "16"], {"qwen2.attention.sliding_window": 16})
+    case("qwen3_experts", "qwen3", UNSUPPORTED, ["expert_count", "mixtures"], {"qwen3.expert_count": 8})
+    case("qwen3_softcap", "qwen3", UNSUPPORTED, ["attn_logit_softcapping"], {"qwen3.attn_logit_softcapping": 50.0})
+    case("qwen3moe", "qwen3", UNSUPPORTED, ["qwen3moe", "qwen35", "gemma3"], {"general.architecture": "qwen3moe"})
+    case("qwen35_no_ssm", "qwen35", FORMAT, ["qwen35.ssm.state_size"], drop=["qwen35.ssm.state_size"])
+    case("qwen35_inner", "qwen35", SHAPE, ["ssm.inner_size", "130"], {"qwen35.ssm.inner_size": 130})
+    case("qwen35_no_heads", "qwen35", SHAPE, ["ssm.time_step_rank"], {"qwen35.ssm.time_step_rank": 0})
+    case("qwen35_interval_0", "qwen35", FORMAT, ["full_attention_interval"], {"qwen35.full_attention_interval": 0})
+    case("qwen35_short_list", "qwen35", FORMAT, ["recurrent_layers", "1 elements"], {"qwen35.attention.recurrent_layers": [True]})
+    case("qwen35_list_of_2", "qwen35", FORMAT, ["recurrent_layers[1]", "2"], {"qwen35.attention.recurrent_layers": [0, 2]})
+    case("qwen35_all_mtp", "qwen35_list_mtp", FORMAT, ["nextn_predict_layers"], {"qwen35.nextn_predict_layers": 4})
+    case("qwen35_ssm_a", "qwen35", FORMAT, ["blk.0.ssm_a", "below 0"], tensor={"blk.0.ssm_a": struct.pack("<4f", -1, -2, 0, -1)})
+    case("qwen35_conv", "qwen35", SHAPE, ["blk.0.ssm_conv1d.weight", "4 × 192"], {"qwen35.ssm.conv_kernel": 3})
+    case("gemma2_local_base", "gemma2", UNSUPPORTED, ["rope.freq_base_swa"], {"gemma2.rope.freq_base_swa": 5000.0})
+    case("gemma3_pattern_text", "gemma3", FORMAT, ["sliding_window_pattern", "string"], {"gemma3.attention.sliding_window_pattern": "6"})
+    case("gemma3n", "gemma3", UNSUPPORTED, ["gemma3n"], {"general.architecture": "gemma3n"})
+    return out
 
 
 def main():

@@ -5,7 +5,7 @@
 
 Two kinds of models: quantized copies of tiny checkpoints (with the golden logits of their 7-token prompt beside them),
 and random models for header features and odd shapes no checkpoint has. oracle.json maps each file to
-{"verify": digest of `krafla verify`, "prompts": [{"ids", "kv", "fnv1a64"}, ...], "needs"?: "linear",
+{"verify": digest of `krafla verify`, "prompts": [{"ids", "kv", "fnv1a64"}, ...],
 "nan"?: true when some logits are NaN}; all digests are those of `tools/ref_forward.py --contract`.
 With --only, other files and their entries stay as they are.
 """
@@ -29,7 +29,7 @@ F16 = dict(scale_f16=1)
 # file name -> (checkpoint, header fields of the quantization, KV types of the oracle's prompts)
 CHECKPOINTS = {
     "llama2-q4": ("llama2", Q4 | F16, ["f16"]),
-    "llama3-q8": ("llama3", Q8 | F16, ["f16", "f32"]),
+    "llama3-q8": ("llama3", Q8 | F16, ["f16", "f32", "q8_0"]),
     "llama3-q4": ("llama3", Q4, ["f16"]),
     "llama_linear-q8": ("llama_linear", Q8, ["f16"]),
     "llama_linear-q4": ("llama_linear", Q4, ["f32"]),
@@ -38,7 +38,9 @@ CHECKPOINTS = {
     "llama_yarn_af-q4": ("llama_yarn_af", Q4 | F16 | dict(q8_mask=2 | 8 | 64), ["f16"]),   # wcls, wv and w2 in Q8_0
     "mistral_nemo-q4": ("mistral_nemo", Q4 | F16, ["f16"]),
     "mistral_swa-q8": ("mistral_swa", Q8 | F16, ["f16"]),
-    "mistral_swa-q4": ("mistral_swa", Q4, ["f32"]),
+    "mistral_swa-q4": ("mistral_swa", Q4, ["f32", "q8_0"]),
+    "qwen3_5-q8": ("qwen3_5", Q8 | F16, ["f16", "q8_0"]),
+    "qwen3_5_v8-q4": ("qwen3_5_v8", Q4, ["f16"]),
 }
 
 YARN = dict(rope_type=3, rope_factor=4, rope_low_freq_factor=32, rope_high_freq_factor=1, rope_orig_max_seq=64,
@@ -79,10 +81,18 @@ RANDOM = {
     "linear-q8": (shape(32, 3, 2, 1, 16, 64, 60, rot_dim=8, attn_gate=1, qk_norm=1) | LIN | TIED | Q8, [8, 0, 8], 9),
     "linear-q4": (shape(32, 2, 2, 2, 16, 32, 48, lin_k_heads=4, lin_v_heads=8, lin_k_dim=6, lin_v_dim=20, lin_conv=3)
                   | Q4 | F16, [8, 8], 10),
+    # no other layers; one value head a key head, dk below dv, no history: a convolution of one tap; values not q_dim
+    "linear-only-q8": (shape(32, 3, 1, 1, 32, 32, 37, lin_k_heads=4, lin_v_heads=4, lin_k_dim=5, lin_v_dim=24, lin_conv=1)
+                       | TIED | Q8 | F16, [8, 8, 8], 12),
+    # one key head for four value heads of 72: three slices, the last of one vector; channels not a multiple of 8
+    "linear-wide-q4": (shape(32, 2, 2, 1, 16, 32, 41, rot_dim=6, qk_norm=1, attn_gate=1, lin_k_heads=1, lin_v_heads=4,
+                             lin_k_dim=33, lin_v_dim=72, lin_conv=2) | TIED | Q4, [8, 0], 13),
+    # five taps, and beside the linear layer a windowed and a full one; four norms, biases
+    "linear-window-q4": (shape(32, 3, 2, 1, 16, 64, 45, sliding_window=33, post_norms=1, qkv_bias=1, rope_theta=1e5,
+                               lin_k_heads=2, lin_v_heads=4, lin_k_dim=8, lin_v_dim=8, lin_conv=5) | TIED | Q4 | F16, [1, 8, 0], 14),
     # an infinite scale in the embedding of token 5: NaN logits while the windows still see it, finite before and after
     "nan-q4": (shape(32, 2, 2, 1, 16, 32, 97, sliding_window=4) | Q4, None, 11),
 }
-NEEDS_LINEAR = mlb.LINEAR_ATTENTION
 
 
 def quantized_copy(source, out, name):
@@ -114,8 +124,6 @@ def oracle_entry(path, prompts, kv_types):
     """What the engine must say about one file; prompt i is asked with each KV type."""
     model = mlb.read(path)
     entry = {"verify": ref.verify_digest(model), "prompts": []}
-    if model.header.layer_flags and (model.layer_flags & NEEDS_LINEAR).any():
-        entry["needs"] = "linear"
     for kv in kv_types:
         for ids in prompts:
             logits = ref.Forward(model, ref.Contract(kv)).logits(ids)
@@ -145,7 +153,7 @@ def main():
         if name in CHECKPOINTS:
             prompts, kv_types = quantized_copy(Path(args.checkpoints), out, name), CHECKPOINTS[name][2]
         else:
-            prompts, kv_types = random_model(out, name), ["f16", "f32"]
+            prompts, kv_types = random_model(out, name), ["f16", "f32", "q8_0"]
         path = out / f"{name}.mlb"
         oracle[path.name] = oracle_entry(path, prompts, kv_types)
         print(f"{path.name}: {path.stat().st_size} bytes, verify {oracle[path.name]['verify']}", flush=True)

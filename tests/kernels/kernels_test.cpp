@@ -340,9 +340,76 @@ PageResult reference_page(const float* q, const std::vector<float>& k, const std
   return r;
 }
 
+/// A6's q8_0, written as the page says it: the block's scale and its levels.
+float reference_kv_block(const float* x, std::size_t n, std::int8_t* q) {
+  float amax = 0;
+  bool finite = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    finite = finite && std::isfinite(x[i]);
+    amax = std::max(amax, std::fabs(x[i]));
+  }
+  const float d = finite ? f16_to_float(float_to_f16(amax / 127)) : kNaN;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float y = x[i] * (1 / d);
+    q[i] = d > 0 && d < kInf ? static_cast<std::int8_t>(std::min(127, std::max(-127, static_cast<int>(y + std::copysign(0.5f, y))))) : 0;
+  }
+  return d < kInf ? d : kNaN;
+}
+
+/// A page of one kv head in q8_0, made of [dim][64] keys or [64][dim] values, and its elements as floats.
+struct Q8Page {
+  std::vector<std::int8_t> bytes;
+  std::vector<float> decoded;
+};
+Q8Page q8_page(const std::vector<float>& x, int dim, bool keys) {
+  const int blocks = (dim + 31) / 32;
+  Q8Page page{std::vector<std::int8_t>((dim + 2 * blocks) * kPage), std::vector<float>(dim * kPage)};
+  for (int j = 0; j < kPage; ++j)
+    for (int b = 0; b < blocks; ++b) {
+      const int n = std::min(32, dim - b * 32);
+      const auto at = [&](int i) { return keys ? (b * 32 + i) * kPage + j : j * dim + b * 32 + i; };
+      float block[32];
+      std::int8_t q[32];
+      for (int i = 0; i < n; ++i) block[i] = x[at(i)];
+      const float d = reference_kv_block(block, n, q);
+      const std::uint16_t half = float_to_f16(d);
+      std::memcpy(page.bytes.data() + dim * kPage + 2 * (keys ? b * kPage + j : j * blocks + b), &half, 2);
+      for (int i = 0; i < n; ++i) {
+        page.bytes[at(i)] = q[i];
+        page.decoded[at(i)] = static_cast<float>(q[i]) * d;
+      }
+    }
+  return page;
+}
+
+TEST_P(EachKernels, KeysAndValuesToQ8FollowA6) {
+  for (const std::size_t n : {1u, 2u, 7u, 31u, 32u, 33u, 64u, 72u, 128u})
+    for (const float sigma : {1.0f, 1e-6f, 1e-8f, 1e-31f, 1e6f, 1e7f, 1e38f})
+      for (int round = 0; round < 20; ++round) {
+        std::vector<float> x = random_floats(n, rng_, sigma);
+        if (round == 0) std::fill(x.begin(), x.end(), -0.0f);
+        if (round == 1) x[n - 1] = kInf;
+        if (round == 2) x[n / 2] = -kInf;
+        if (round == 3) x[0] = kNaN;
+        if (round == 4) x[n - 1] = 127 * 65519.0f;  // the largest scale, and one too large
+        if (round == 5) x[n - 1] = -127 * 65520.0f;
+        if (round == 6) std::fill(x.begin(), x.end(), 2.5f);
+        const std::size_t blocks = (n + 31) / 32;
+        std::vector<std::int8_t> got(n + 1, 77), want(n);
+        std::vector<std::uint16_t> scales(blocks + 1, 77);
+        kernels_->quantize_kv(x.data(), n, got.data(), scales.data());
+        for (std::size_t b = 0; b < blocks; ++b) {
+          const float d = reference_kv_block(x.data() + b * 32, std::min<std::size_t>(32, n - b * 32), want.data() + b * 32);
+          ASSERT_TRUE(same_bits(f16_to_float(scales[b]), d)) << n << " " << sigma << " " << round;
+        }
+        ASSERT_TRUE(std::equal(want.begin(), want.end(), got.begin())) << n << " " << sigma << " " << round;
+        ASSERT_TRUE(got[n] == 77 && scales[blocks] == 77);
+      }
+}
+
 TEST_P(EachKernels, AttentionPageFollowsA6) {
-  for (const int dim : {2, 6, 20, 32, 64, 72, 128})
-    for (const KvType type : {KvType::f32, KvType::f16})
+  for (const int dim : {2, 6, 20, 32, 42, 64, 72, 128})
+    for (const KvType type : {KvType::f32, KvType::f16, KvType::q8_0})
       for (const float cap : {0.0f, 5.0f}) {
         const int nq = 8;
         std::vector<float> k = random_floats(dim * kPage, rng_), v = random_floats(dim * kPage, rng_);
@@ -352,6 +419,10 @@ TEST_P(EachKernels, AttentionPageFollowsA6) {
         kernels_->to_f16(v.data(), v.size(), v16.data());
         if (type == KvType::f16)
           for (std::size_t i = 0; i < k.size(); ++i) k[i] = f16_to_float(k16[i]), v[i] = f16_to_float(v16[i]);
+        const Q8Page k8 = q8_page(k, dim, true), v8 = q8_page(v, dim, false);
+        if (type == KvType::q8_0) k = k8.decoded, v = v8.decoded;
+        const void* keys[] = {k16.data(), k.data(), k8.bytes.data()};
+        const void* values[] = {v16.data(), v.data(), v8.bytes.data()};
         const std::vector<float> q = random_floats(nq * dim, rng_, 2);
         const int first[nq] = {0, 0, 0, 4, 5, 5, 63, 0}, last[nq] = {64, 64, 3, 64, 17, 17, 64, 1};
         const float* rows[nq];
@@ -359,10 +430,8 @@ TEST_P(EachKernels, AttentionPageFollowsA6) {
         const std::size_t stride = (dim + 7) / 8 * 8;
         Aligned scratch(attend_scratch(dim, nq) * sizeof(float));
         std::vector<float> m(nq), l(nq), o(nq * stride);
-        const bool f16 = type == KvType::f16;
-        kernels_->attend_page({rows, first, last, nq, dim, f16 ? static_cast<const void*>(k16.data()) : k.data(),
-                               f16 ? static_cast<const void*>(v16.data()) : v.data(), type, 0.3f, cap, static_cast<float*>(scratch.data()),
-                               m.data(), l.data(), o.data(), stride});
+        kernels_->attend_page({rows, first, last, nq, dim, keys[static_cast<int>(type)], values[static_cast<int>(type)], type, 0.3f, cap,
+                               static_cast<float*>(scratch.data()), m.data(), l.data(), o.data(), stride});
         ASSERT_TRUE(scratch.intact());
         for (int i = 0; i < nq; ++i) {
           const PageResult want = reference_page(rows[i], k, v, dim, first[i], last[i], 0.3f, cap);
@@ -385,6 +454,82 @@ TEST_P(EachKernels, PagesMerge) {
       ASSERT_TRUE(same_bits(M, top) && same_bits(L, want_l));
       expect_same(O, want, "O");
     }
+}
+
+TEST_P(EachKernels, CausalConvolutionFollowsA7) {
+  for (const std::size_t channels : {1u, 8u, 30u, 64u, 71u, 200u})
+    for (const std::size_t n_taps : {1u, 2u, 3u, 4u, 5u, 8u, 11u})
+      for (const std::size_t count : {1u, 2u, 9u}) {
+        const std::size_t stride = (channels + 7) / 8 * 8 + 8, past = n_taps - 1;
+        const std::vector<float> taps = random_floats(channels * n_taps, rng_);
+        std::vector<float> rows = random_floats((past + count) * stride, rng_), y(count * stride, 7.0f);  // history, then inputs
+        rows[stride / 2] = kInf;
+        rows[rows.size() - stride] = kNaN;
+        kernels_->causal_conv({channels, n_taps, count, taps.data(), rows.data(), rows.data() + past * stride, y.data(), stride});
+        for (std::size_t p = 0; p < count; ++p) {
+          for (std::size_t c = 0; c < channels; ++c) {
+            float sum = 0;
+            for (std::size_t t = 0; t < n_taps; ++t) sum = sum + taps[c * n_taps + t] * rows[(p + t) * stride + c];
+            ASSERT_TRUE(same_bits(y[p * stride + c], sum * sigmoid(sum))) << channels << " " << n_taps << " " << p << " " << c;
+          }
+          for (std::size_t c = stride - 8; c < stride; ++c) ASSERT_EQ(y[p * stride + c], 7.0f);
+        }
+      }
+}
+
+TEST_P(EachKernels, L2NormFollowsA7) {
+  for (const std::size_t n : {1u, 6u, 8u, 33u, 128u})
+    for (const float sigma : {0.0f, 1e-20f, 1.0f, 1e30f}) {
+      std::vector<float> x = random_floats(n + 1, rng_);
+      for (float& v : x) v = v * sigma;
+      float lanes[8] = {};
+      for (std::size_t i = 0; i < n; ++i) lanes[i % 8] += x[i] * x[i];
+      const float inv = 1 / std::sqrt(fold8(lanes) + 1e-6f);
+      std::vector<float> want = x;
+      for (std::size_t i = 0; i < n; ++i) want[i] = (x[i] * inv) * 0.3f;
+      kernels_->l2_norm(x.data(), 0.3f, n);
+      expect_same(x, want, "l2_norm");
+    }
+}
+
+TEST_P(EachKernels, DeltaRuleFollowsA7) {
+  for (const std::size_t dk : {1u, 5u, 16u, 128u})
+    for (const std::size_t width : {1u, 4u, 8u, 12u, 16u, 20u, 24u, 31u, 32u})
+      for (const std::size_t count : {1u, 2u, 5u})
+        for (const bool nasty : {false, true}) {
+          const std::size_t stride = 2 * dk + width + 3, padded = (width + 7) / 8 * 8, gates = 3, o_stride = width + 1;
+          std::vector<float> qkv = random_floats(count * stride, rng_), beta = random_floats(count * gates, rng_),
+                             g = random_floats(count * gates, rng_);
+          std::vector<float> state = random_floats(dk * padded, rng_), o(count * o_stride, 7.0f), want_o = o, want = state;
+          if (nasty) {
+            state[width / 2] = want[width / 2] = kInf;
+            qkv[2 * dk] = kNaN;
+            g[0] = 0;
+          }
+          for (std::size_t p = 0; p < count; ++p) {
+            const float* q = qkv.data() + p * stride;
+            const float *k = q + dk, *v = k + dk;
+            for (std::size_t j = 0; j < width; ++j) {
+              float kv = 0, out = 0;
+              for (std::size_t i = 0; i < dk; ++i) {
+                want[i * padded + j] = want[i * padded + j] * g[p * gates];
+                kv = kv + want[i * padded + j] * k[i];
+              }
+              const float delta = beta[p * gates] * (v[j] - kv);
+              for (std::size_t i = 0; i < dk; ++i) {
+                want[i * padded + j] = want[i * padded + j] + k[i] * delta;
+                out = out + want[i * padded + j] * q[i];
+              }
+              want_o[p * o_stride + j] = out;
+            }
+          }
+          kernels_->delta_rule({count, dk, width, qkv.data(), qkv.data() + dk, qkv.data() + 2 * dk, stride, beta.data(), g.data(), gates,
+                                state.data(), o.data(), o_stride});
+          const std::string what = fmt::format("dk {} width {} count {} nasty {}", dk, width, count, nasty);
+          expect_same(o, want_o, "o " + what);  // with what lies between the rows
+          for (std::size_t i = 0; i < dk; ++i)
+            for (std::size_t j = 0; j < width; ++j) ASSERT_TRUE(same_bits(state[i * padded + j], want[i * padded + j])) << what;
+        }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, EachKernels, testing::Values("scalar", "avx2"), [](const auto& isa) { return std::string(isa.param); });

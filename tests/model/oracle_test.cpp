@@ -1,8 +1,9 @@
-// The engine against tools/ref_forward.py --contract, bit for bit: every model of tests/data/models, every prompt, both KV types,
+// The engine against tools/ref_forward.py --contract, bit for bit: every model of tests/data/models, every prompt, all KV types,
 // however the prompt is cut, whoever shares the batch, on every instruction set and number of threads.
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,14 +24,14 @@ Json oracle() {
   return Json::parse(in);
 }
 
-/// The models that the engine runs.
 std::vector<std::string> model_files() {
   std::vector<std::string> files;
   const Json all = oracle();
-  for (const auto& [file, entry] : all.items())
-    if (entry.value("needs", "") != "linear") files.push_back(file);
+  for (const auto& [file, entry] : all.items()) files.push_back(file);
   return files;
 }
+
+KvType kv_type(const Json& prompt) { return prompt["kv"] == "q8_0" ? KvType::q8_0 : prompt["kv"] == "f32" ? KvType::f32 : KvType::f16; }
 
 std::string text(const Json& value) { return value.get<std::string>(); }
 
@@ -45,7 +46,7 @@ std::vector<std::string> isas() {
 
 std::string run(const Model& model, Context& context, const Json& prompt, std::size_t chunk) {
   Digest digest;
-  all_logits(model, context, prompt["kv"] == "f32" ? KvType::f32 : KvType::f16, prompt["ids"].get<std::vector<std::int32_t>>(), chunk,
+  all_logits(model, context, kv_type(prompt), prompt["ids"].get<std::vector<std::int32_t>>(), chunk,
              [&](std::span<const float> row) { digest.add(row); });
   return hex(digest.value());
 }
@@ -57,29 +58,40 @@ TEST_P(Oracle, EveryPromptEqualsTheOracle) {
   for (const std::string& isa : isas()) {
     Context context(*find_kernels(isa.c_str()), 2);
     const Model model(kModels + GetParam(), context.threads);
-    EXPECT_EQ(hex(verify_digest(model, context)), text(entry["verify"])) << isa;
+    const Verification verified = verify(model, context);
+    EXPECT_EQ(hex(verified.digest), text(entry["verify"])) << isa;
+    EXPECT_EQ(verified.first_nan.has_value(), entry.contains("nan")) << isa;
     for (const Json& prompt : entry["prompts"])
       EXPECT_EQ(run(model, context, prompt, 64), text(prompt["fnv1a64"])) << isa << " " << prompt["kv"];
   }
 }
 
+/// The longest prompt of each KV type.
+std::vector<Json> longest_prompts(const Json& entry) {
+  std::map<std::string, Json> longest;
+  for (const Json& prompt : entry["prompts"]) {
+    Json& best = longest[text(prompt["kv"])];
+    if (best.is_null() || prompt["ids"].size() > best["ids"].size()) best = prompt;
+  }
+  std::vector<Json> prompts;
+  for (const auto& [kv, prompt] : longest) prompts.push_back(prompt);
+  return prompts;
+}
+
 TEST_P(Oracle, ThreadsAndChunksDoNotMatter) {
   const Json entry = oracle()[GetParam()];
-  const Json& prompt = entry["prompts"].back();
   for (const int threads : {1, 3, 8}) {
     Context context(choose_kernels(nullptr), threads);
     const Model model(kModels + GetParam(), context.threads);
-    for (const std::size_t chunk : {1u, 3u, 7u, 1000u})
-      EXPECT_EQ(run(model, context, prompt, chunk), text(prompt["fnv1a64"])) << threads << " " << chunk;
+    for (const Json& prompt : longest_prompts(entry))
+      for (const std::size_t chunk : {1u, 3u, 7u, 1000u})
+        EXPECT_EQ(run(model, context, prompt, chunk), text(prompt["fnv1a64"])) << threads << " " << chunk << " " << prompt["kv"];
   }
 }
 
-TEST_P(Oracle, BatchMatesDoNotMatter) {
-  const Json entry = oracle()[GetParam()];
-  Context context(choose_kernels(nullptr), 2);
-  const Model model(kModels + GetParam(), context.threads);
-  PagePool pool(KvLayout(model.mlb(), KvType::f16));
-  // All f16 prompts side by side, each advancing by its own stride, so that batches mix prefill chunks and single steps.
+/// All prompts of one KV type side by side, each advancing by its own stride, so that batches mix prefill chunks and single steps.
+void run_side_by_side(const Model& model, Context& context, const Json& entry, const std::string& kv) {
+  PagePool pool(KvLayout(model.mlb(), kv_type({{"kv", kv}})));
   struct Stream {
     Json prompt;
     std::vector<std::int32_t> ids;
@@ -91,7 +103,7 @@ TEST_P(Oracle, BatchMatesDoNotMatter) {
   std::vector<Stream> streams;
   for (const std::size_t stride : {1u, 5u, 70u})
     for (const Json& prompt : entry["prompts"])
-      if (prompt["kv"] == "f16") streams.push_back({prompt, prompt["ids"], stride, Sequence(pool), 0, {}});
+      if (prompt["kv"] == kv) streams.push_back({prompt, prompt["ids"], stride, Sequence(pool), 0, {}});
   Batch batch;
   for (;;) {
     std::vector<BatchRow> rows;
@@ -108,37 +120,72 @@ TEST_P(Oracle, BatchMatesDoNotMatter) {
     classify(model, context, batch, 0, rows.size(), logits.data());
     for (std::size_t i = 0; i < rows.size(); ++i) owners[i]->digest.add({logits.data() + i * vocab, vocab});
   }
-  for (const Stream& stream : streams) EXPECT_EQ(hex(stream.digest.value()), text(stream.prompt["fnv1a64"])) << stream.stride;
+  for (const Stream& stream : streams) EXPECT_EQ(hex(stream.digest.value()), text(stream.prompt["fnv1a64"])) << kv << " " << stream.stride;
 }
 
-TEST_P(Oracle, ForkedAndRewoundSequencesAreExact) {
-  const Json prompt = oracle()[GetParam()]["prompts"][0];
-  const auto ids = prompt["ids"].get<std::vector<std::int32_t>>();
-  const KvType kv = prompt["kv"] == "f32" ? KvType::f32 : KvType::f16;
+TEST_P(Oracle, BatchMatesDoNotMatter) {
+  const Json entry = oracle()[GetParam()];
   Context context(choose_kernels(nullptr), 2);
   const Model model(kModels + GetParam(), context.threads);
-  PagePool pool(KvLayout(model.mlb(), kv));
-  const std::size_t vocab = model.header().vocab, half = ids.size() / 2;
-  Batch batch;
-  std::vector<float> logits(ids.size() * vocab);
-  const auto feed = [&](Sequence& sequence, std::size_t from, std::size_t to, std::int32_t other, Digest* digest) {
+  for (const char* kv : {"f16", "f32", "q8_0"}) run_side_by_side(model, context, entry, kv);
+}
+
+/// Feeds positions [from, to) of ids, or `other` in their place.
+class Feeder {
+ public:
+  Feeder(const Model& model, Context& context, const Json& prompt) : model_(model), context_(context), ids_(prompt["ids"]) {}
+
+  std::size_t size() const { return ids_.size(); }
+  void feed(Sequence& sequence, std::size_t from, std::size_t to, Digest* digest, std::int32_t other = -1) {
     std::vector<BatchRow> rows;
-    for (std::size_t i = from; i < to; ++i) rows.push_back({&sequence, other >= 0 ? other : ids[i], true});
-    forward(model, context, batch, rows);
-    classify(model, context, batch, 0, rows.size(), logits.data());
-    if (digest != nullptr) digest->add({logits.data(), rows.size() * vocab});
-  };
-  Digest through_fork, through_rewind;
-  Sequence first(pool);
-  feed(first, 0, half, -1, &through_fork);
-  through_rewind = through_fork;
-  Sequence second = first;
-  feed(first, half, half + 1, 0, nullptr);  // writes into a shared page: must not be seen by the copy
-  feed(second, half, ids.size(), -1, &through_fork);
-  EXPECT_EQ(hex(through_fork.value()), text(prompt["fnv1a64"]));
-  first.rewind(half);
-  feed(first, half, ids.size(), -1, &through_rewind);
-  EXPECT_EQ(hex(through_rewind.value()), text(prompt["fnv1a64"]));
+    for (std::size_t i = from; i < to; ++i) rows.push_back({&sequence, other >= 0 ? other : ids_[i], true});
+    if (rows.empty()) return;
+    const std::size_t vocab = model_.header().vocab;
+    std::vector<float> logits(rows.size() * vocab);
+    forward(model_, context_, batch_, rows);
+    classify(model_, context_, batch_, 0, rows.size(), logits.data());
+    if (digest != nullptr) digest->add(logits);
+  }
+
+ private:
+  const Model& model_;
+  Context& context_;
+  std::vector<std::int32_t> ids_;
+  Batch batch_;
+};
+
+bool has_linear_layers(const Model& model) { return KvLayout(model.mlb(), KvType::f16).page_bytes(KvLayout::linear) > 0; }
+
+TEST_P(Oracle, ForkedAndRewoundSequencesAreExact) {
+  Context context(choose_kernels(nullptr), 2);
+  const Model model(kModels + GetParam(), context.threads);
+  for (const Json& prompt : longest_prompts(oracle()[GetParam()])) {
+    PagePool pool(KvLayout(model.mlb(), kv_type(prompt)));
+    Feeder feeder(model, context, prompt);
+    const std::size_t half = feeder.size() / 2;
+    Digest start;
+    Sequence first(pool);
+    feeder.feed(first, 0, half, &start);
+    Sequence second = first, third = first;
+    feeder.feed(first, half, half + 1, nullptr, 0);  // writes into a shared page and a shared state: must not be seen by the copies
+    for (Sequence* copy : {&second, &third}) {
+      Digest digest = start;
+      feeder.feed(*copy, half, feeder.size(), &digest);
+      EXPECT_EQ(hex(digest.value()), text(prompt["fnv1a64"])) << prompt["kv"];
+    }
+    if (!has_linear_layers(model)) {
+      Digest digest = start;
+      first.rewind(half);
+      feeder.feed(first, half, feeder.size(), &digest);
+      EXPECT_EQ(hex(digest.value()), text(prompt["fnv1a64"])) << prompt["kv"];
+    }
+    first.rewind(first.length());
+    first.rewind(0);
+    Digest digest;
+    feeder.feed(first, 0, half, &digest);
+    feeder.feed(first, half, feeder.size(), &digest);
+    EXPECT_EQ(hex(digest.value()), text(prompt["fnv1a64"])) << prompt["kv"];
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::ValuesIn(model_files()), [](const auto& file) {
@@ -147,6 +194,100 @@ INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::ValuesIn(model_files()), [](co
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return name;
 });
+
+ml_status status_of(const std::function<void()>& action, std::string* message) {
+  try {
+    action();
+  } catch (const Error& e) {
+    *message = e.what();
+    return e.status();
+  }
+  return ML_OK;
+}
+
+TEST(LinearLayers, HaveNoPastToRewindTo) {
+  Context context(choose_kernels(nullptr), 1);
+  const Model model(kModels + "linear-q8.mlb", context.threads);
+  PagePool pool(KvLayout(model.mlb(), KvType::f16));
+  Feeder feeder(model, context, {{"ids", {1, 2, 3, 4}}});
+  Sequence sequence(pool);
+  feeder.feed(sequence, 0, 3, nullptr);
+  std::string message;
+  for (const std::size_t length : {1u, 2u}) {
+    EXPECT_EQ(status_of([&] { sequence.rewind(length); }, &message), ML_E_ARG);
+    EXPECT_NE(message.find("copy"), std::string::npos) << message;
+  }
+  EXPECT_EQ(sequence.length(), 3u);
+  sequence.rewind(3);
+  feeder.feed(sequence, 3, 4, nullptr);
+  EXPECT_EQ(sequence.length(), 4u);
+}
+
+TEST(LinearLayers, AHalfDoneForwardIsNotGoneOnFrom) {
+  Context context(choose_kernels(nullptr), 1);
+  const Model model(kModels + "linear-q8.mlb", context.threads);
+  PagePool pool(KvLayout(model.mlb(), KvType::f16));
+  Feeder feeder(model, context, {{"ids", {1, 2, 3, 4}}});
+  Sequence sequence(pool);
+  feeder.feed(sequence, 0, 2, nullptr);
+  const Sequence kept = sequence;
+  sequence.prepare(1);
+  sequence.advance();  // what a forward does before it fails
+  std::string message;
+  EXPECT_EQ(status_of([&] { feeder.feed(sequence, 2, 3, nullptr); }, &message), ML_E_ARG);
+  Digest through_copy, from_start;
+  sequence = kept;
+  feeder.feed(sequence, 2, 4, &through_copy);
+  sequence.prepare(1);
+  sequence.advance();
+  sequence.rewind(0);
+  feeder.feed(sequence, 0, 2, &from_start);
+  from_start = {};
+  feeder.feed(sequence, 2, 4, &from_start);
+  EXPECT_EQ(through_copy.value(), from_start.value());
+}
+
+TEST(LinearLayers, TakeNoPagesAndOneState) {
+  Context context(choose_kernels(nullptr), 1);
+  const Model model(kModels + "linear-only-q8.mlb", context.threads);
+  const KvLayout layout(model.mlb(), KvType::q8_0);
+  EXPECT_EQ(layout.page_bytes(KvLayout::full) + layout.page_bytes(KvLayout::windowed), 0u);
+  PagePool pool(layout);
+  Feeder feeder(model, context, {{"ids", std::vector<int>(100, 1)}});
+  Sequence sequence(pool);
+  feeder.feed(sequence, 0, 1, nullptr);
+  const std::size_t bytes = pool.bytes();
+  EXPECT_EQ(bytes, layout.page_bytes(KvLayout::linear));
+  feeder.feed(sequence, 1, 100, nullptr);
+  EXPECT_EQ(pool.bytes(), bytes);
+}
+
+TEST(Verify, NamesTheFirstPositionThatIsNotANumber) {
+  Context context(choose_kernels(nullptr), 1);
+  const Model bad(kModels + "nan-q4.mlb", context.threads), good(kModels + "tiny-q4.mlb", context.threads);
+  const Verification result = verify(bad, context);
+  ASSERT_TRUE(result.first_nan.has_value());
+  EXPECT_EQ(result.nan_token, static_cast<std::int32_t>((*result.first_nan * 7919 + 1) % bad.header().vocab));
+  EXPECT_EQ(result.nan_token, 5);  // the token whose embedding is infinite
+  EXPECT_FALSE(verify(good, context).first_nan.has_value());
+}
+
+TEST(KvTypes, WindowedPagesAreFreedInEach) {
+  Context context(choose_kernels(nullptr), 1);
+  const Model model(kModels + "gate-yarn-q4.mlb", context.threads);  // one full layer, one with a window of 1
+  for (const KvType type : {KvType::f16, KvType::f32, KvType::q8_0}) {
+    PagePool pool(KvLayout(model.mlb(), type));
+    Feeder feeder(model, context, {{"ids", std::vector<int>(200, 1)}});
+    Sequence sequence(pool);
+    for (std::size_t i = 0; i < 200; i += 50) feeder.feed(sequence, i, i + 50, nullptr);
+    EXPECT_EQ(sequence.page(KvLayout::windowed, 0), nullptr);
+    EXPECT_NE(sequence.page(KvLayout::windowed, 3), nullptr);
+    EXPECT_NE(sequence.page(KvLayout::full, 0), nullptr);
+    std::string message;
+    EXPECT_EQ(status_of([&] { sequence.rewind(20); }, &message), ML_E_ARG);
+    EXPECT_LT(pool.bytes(), 4 * (pool.layout().page_bytes(KvLayout::full) + pool.layout().page_bytes(KvLayout::windowed)));
+  }
+}
 
 }  // namespace
 }  // namespace krafla

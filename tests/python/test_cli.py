@@ -139,8 +139,13 @@ class Errors(Case):
         self.assert_fails(krafla("verify", model, "--isa", "mmx"), 3, "mmx", "scalar")
         self.assert_fails(krafla("verify", model, env={"KRAFLA_ISA": "neon64"}), 3, "neon64")
 
-    def test_linear_layers_are_refused_by_name(self):
-        self.assert_fails(krafla("verify", DATA / "models/linear-q4.mlb"), 1, "ML_E_UNSUPPORTED", "linear")
+    def test_verify_warns_of_nan(self):
+        result = krafla("verify", DATA / "models/nan-q4.mlb")
+        self.assertEqual((result.returncode, len(result.stdout.split())), (0, 1))
+        warning = result.stderr.decode()
+        self.assertEqual(len(warning.splitlines()), 1, warning)
+        self.assertIn("position 47 (token 5)", warning)
+        self.assertEqual(krafla("verify", DATA / "models/tiny-q4.mlb").stderr, b"")
 
     def test_nan_weights_end_with_an_error(self):
         # the model's logits are NaN after token 5; there is no tokenizer of its size, so a bare one is made
@@ -159,7 +164,7 @@ class Logits(Case):
     def test_equal_to_the_oracle_for_all_chunks_threads_and_sets(self):
         import ref_forward
         oracle = json.loads((DATA / "models/oracle.json").read_text())
-        for file in ("llama3-q8.mlb", "all-q4.mlb"):
+        for file in ("llama3-q8.mlb", "all-q4.mlb", "linear-wide-q4.mlb"):
             prompt = oracle[file]["prompts"][-1]
             ids, out = self.folder / "ids.json", self.folder / "out.npy"
             ids.write_text(json.dumps(prompt["ids"]))

@@ -194,6 +194,27 @@ class Sums(unittest.TestCase):
                 want = [[scalar_dot(row, levels[r], d[r]) for r in range(3)] for row in x]
                 self.assertTrue(same_bits(rm.quant_matmul(x, levels, d), want), (blocks, kind))
 
+    def test_keys_and_values_in_q8(self):
+        """The oracle's q8_0 cache against the page's words in scalars; what is not finite or too large poisons its block only."""
+        rng = np.random.RandomState(12)
+        with np.errstate(all="ignore"):
+            for n in (2, 20, 32, 34, 64, 72):
+                for sigma in (1, 1e-6, 3e-8, 1e-31, 1e6, 1e7):
+                    x = rng.normal(0, sigma, (4, n)).astype(f32)
+                    x[1, 0], x[2, n - 1] = f32(127 * 65519), np.inf
+                    for row, got in zip(x, rm.kv_q8(x)):
+                        want = []
+                        for b in range(0, n, 32):
+                            block = row[b:b + 32]
+                            d = f32(np.float16(f32(max(abs(v) for v in block) / f32(127))))
+                            inverse = f32(f32(1) / d) if d else f32(0)
+                            for v in block:
+                                y = f32(v * inverse)
+                                level = np.clip(np.trunc(f32(y + np.copysign(f32(0.5), y))), -127, 127)
+                                want.append(f32(int(level)) * d if np.isfinite(d) else f32(np.nan))
+                        self.assertTrue(same_bits(got, want), (n, sigma))
+        self.assertTrue(np.isnan(rm.kv_q8(f32([[127 * 65520.0] + [1] * 31])[:, :32])).all())
+
     def test_halves_round_away(self):
         x = np.zeros((1, 32), f32)
         x[0, :4] = 127, 0.5, -0.5, 2.5

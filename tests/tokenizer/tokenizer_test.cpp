@@ -163,18 +163,80 @@ TEST(Tokenizer, IgnoreMergesLooksTheWholePieceUpFirst) {
   EXPECT_EQ(Tokenizer(mlt).encode("aba"), (Ids{3}));
 }
 
-TEST(Tokenizer, RefusesWhatItCannotDo) {
+const std::string kUnderline = "\xE2\x96\x81";  // U+2581
+
+/// A SentencePiece vocabulary: 0..255 the bytes, then pieces.
+Mlt sentencepiece(std::uint32_t flags) {
+  static const std::vector<std::string> kTexts = [] {
+    std::vector<std::string> texts;
+    for (int b = 0; b < 256; ++b) texts.emplace_back(1, static_cast<char>(b));
+    for (const char* text : {"\xE2\x96\x81", "a", "b",
+                             "\xE2\x96\x81"
+                             "a",
+                             "ab", "</s>", "\xE2\x96\x81\xE2\x96\x81"})
+      texts.emplace_back(text);
+    return texts;
+  }();
   Mlt mlt;
-  for (const bool nfc : {false, true}) {
-    mlt.kind = nfc ? MltKind::kByteLevel : MltKind::kSentencePiece;
-    mlt.flags = nfc ? kMltNfc : 0;
-    try {
-      const Tokenizer tokenizer(mlt);
-      ADD_FAILURE();
-    } catch (const Error& e) {
-      EXPECT_EQ(e.status(), ML_E_UNSUPPORTED);
-    }
+  mlt.kind = MltKind::kSentencePiece;
+  mlt.flags = flags;
+  for (std::size_t i = 0; i < kTexts.size(); ++i)
+    mlt.tokens.push_back({kTexts[i], i < 256 ? kMltByte : i == 261 ? kMltAdded : std::uint8_t{0}});
+  mlt.merges = {{256, 257, 259}, {257, 258, 260}, {256, 256, 262}};
+  return mlt;
+}
+
+TEST(SentencePiece, ThePrefixFollowsTheFlags) {
+  const Tokenizer always(sentencepiece(0)), first(sentencepiece(kMltPrefixAtStart)), never(sentencepiece(kMltNoPrefix));
+  EXPECT_EQ(always.encode("a</s>a"), (Ids{259, 261, 259}));
+  EXPECT_EQ(first.encode("a</s>a"), (Ids{259, 261, 257}));
+  EXPECT_EQ(never.encode("a</s>a"), (Ids{257, 261, 257}));
+  EXPECT_EQ(always.encode(" a"), (Ids{256, 259}));  // also before a space
+  EXPECT_EQ(first.encode(" a"), (Ids{259}));
+  EXPECT_EQ(never.encode(" a"), (Ids{259}));
+  EXPECT_EQ(never.encode(kUnderline + "a"), (Ids{259}));
+  for (const Tokenizer* tokenizer : {&always, &first, &never}) {
+    EXPECT_EQ(tokenizer->encode(""), Ids{});
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode("a b</s>")), "a b</s>");
   }
+}
+
+TEST(SentencePiece, UnknownCharactersAreBytesAndByteTokensAreNotText) {
+  const Tokenizer tokenizer(sentencepiece(kMltNoPrefix));
+  EXPECT_EQ(tokenizer.encode("\xC3\xA9\n"), (Ids{0xC3, 0xA9, '\n'}));
+  EXPECT_EQ(tokenizer.encode("\xFF"
+                             "a\xE5"),
+            (Ids{0xFF, 257, 0xE5}));  // no UTF-8
+  EXPECT_EQ(tokenizer.encode("<0x40>"), (Ids{'<', '0', 'x', '4', '0', '>'}));
+  EXPECT_EQ(tokenizer.decode(Ids{0xC3, 0xA9}), "\xC3\xA9");
+}
+
+TEST(SentencePiece, DecodingTakesOneSpaceAwayAtTheStart) {
+  const Tokenizer always(sentencepiece(0)), never(sentencepiece(kMltNoPrefix));
+  EXPECT_EQ(always.decode(Ids{259, 259}), "a a");
+  EXPECT_EQ(never.decode(Ids{259, 259}), " a a");
+  StreamDecoder whole(always), rest(always, false, true);
+  EXPECT_EQ(whole.push(259), "a");
+  EXPECT_EQ(whole.push(259), " a");
+  EXPECT_EQ(rest.push(259), " a");
+}
+
+TEST(Tokenizer, NormalizesBetweenAddedTokens) {
+  Mlt mlt;
+  mlt.tokens = {{"e", 0}, {"\xC3", 0}, {"\xA9", 0}, {"\xCC", 0}, {"\x81", 0}, {"<e>", 1}};
+  EXPECT_EQ(Tokenizer(mlt).encode("e\xCC\x81"), (Ids{0, 3, 4}));
+  mlt.flags = kMltNfc;
+  EXPECT_EQ(Tokenizer(mlt).encode("e\xCC\x81"), (Ids{1, 2}));
+  EXPECT_EQ(Tokenizer(mlt).encode("e<e>\xCC\x81"), (Ids{0, 5, 3, 4}));
+}
+
+TEST(Tokenizer, ABatchIsTheTextsOneByOne) {
+  ThreadPool pool(3);
+  const auto texts = corpus();
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const auto batch = smollm2().encode_batch(pool, views);
+  ASSERT_EQ(batch.size(), texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(batch[i], smollm2().encode(texts[i]));
 }
 
 TEST(Tokenizer, AnyBytesSurviveAndStreamsJoinToTheWhole) {

@@ -6,54 +6,49 @@
 namespace krafla {
 namespace {
 
-constexpr GgufName kNames[] = {
-    {"tok_emb", "token_embd.weight"}, {"attn_norm", "blk.{}.attn_norm.weight"},
-    {"wq", "blk.{}.attn_q.weight"},   {"wk", "blk.{}.attn_k.weight"},
-    {"wv", "blk.{}.attn_v.weight"},   {"wo", "blk.{}.attn_output.weight"},
-    {"bq", "blk.{}.attn_q.bias"},     {"bk", "blk.{}.attn_k.bias"},
-    {"bv", "blk.{}.attn_v.bias"},     {"ffn_norm", "blk.{}.ffn_norm.weight"},
-    {"w1", "blk.{}.ffn_gate.weight"}, {"w2", "blk.{}.ffn_down.weight"},
-    {"w3", "blk.{}.ffn_up.weight"},   {"final_norm", "output_norm.weight"},
-    {"wcls", "output.weight"},
-};
+constexpr HfDefaults kLlamaDefaults{.vocab = 32000, .dim = 4096, .hidden = 11008, .layers = 32, .heads = 32};
+constexpr HfDefaults kMistralDefaults{
+    .vocab = 32000, .dim = 4096, .hidden = 14336, .layers = 32, .heads = 32, .kv_heads = 8, .max_seq = 131072};
 
-// Tables of RoPE that old converters wrote along; rope_freqs.weight is read by gguf_rope_scaling.
-constexpr std::string_view kIgnored[] = {"rope_freqs.weight", ".attn_rot_embd.weight", ".rotary_emb.inv_freq"};
+ModelPlan plan_llama_hf(const HfCheckpoint& checkpoint, const StorageChoice& storage) {
+  hf_refuse_attention_bias(checkpoint.config());
+  ModelPlan plan;
+  plan.header = hf_base_header(checkpoint, kLlamaDefaults, storage);
+  hf_layer_types(checkpoint.config(), plan.header.n_layers, 0);
+  hf_finish(checkpoint, {}, false, plan);
+  return plan;
+}
 
-}  // namespace
+/// Every layer is windowed, unless layer_types says otherwise or sliding_window is null.
+ModelPlan plan_mistral_hf(const HfCheckpoint& checkpoint, const StorageChoice& storage) {
+  const HfConfig& config = checkpoint.config();
+  hf_refuse_attention_bias(config);
+  ModelPlan plan;
+  MlbHeader& h = plan.header;
+  h = hf_base_header(checkpoint, kMistralDefaults, storage);
+  h.sliding_window = hf_window(config, 4096);
+  const auto types = hf_layer_types(config, h.n_layers, kLayerWindow);
+  if (h.sliding_window != 0) plan.flags = types.value_or(std::vector<std::uint8_t>(h.n_layers, kLayerWindow));
+  hf_finish(checkpoint, {}, false, plan);
+  return plan;
+}
 
 ModelPlan plan_llama_gguf(const Gguf& gguf, const StorageChoice& storage) {
   GgufKeys keys(gguf, "llama");
   ModelPlan plan;
-  MlbHeader& h = plan.header;
-  keys.refuse_unless("expert_count", 0, "mixtures of experts are not supported");
-  keys.refuse_unless("expert_used_count", 0, "mixtures of experts are not supported");
-  keys.refuse_unless("attention.causal", 1, "only causal models are supported");
-  keys.refuse_unless("attention.max_alibi_bias", 0, "ALiBi is not supported");
-  keys.refuse_unless("attention.clamp_kqv", 0, "clamped q, k and v are not supported");
-  keys.refuse_unless("logit_scale", 1, "scaled logits are not supported");
-  keys.refuse_unless("residual_scale", 1, "scaled residuals are not supported");
-  keys.refuse_unless("use_parallel_residual", 0, "parallel residuals are not supported");
-  h = gguf_base_header(keys);
-  h.wtype = static_cast<std::uint32_t>(storage.type);
-  h.scale_f16 = storage.scale_f16;
-  h.q8_mask = storage.q8_mask;
-  h.shared_classifier = gguf_shares_classifier(gguf);
-  h.qkv_bias = gguf.tensor("blk.0.attn_q.bias") != nullptr;
-  h.sliding_window = keys.optional("attention.sliding_window").value_or(0);
-  h.attn_scale = keys.number("attention.scale").value_or(0);
-  h.embed_scale = keys.number("embedding_scale").value_or(0);
-  check_mlb_header(h, gguf.name);  // before the scaling, which divides by heads
-  gguf_rope_scaling(keys, h);
-  const MlbCanonical canonical = canonical_mlb(h, {}, gguf.name);
-  h = canonical.header;
-  constexpr std::string_view kClassifier[] = {"rope_freqs.weight", ".attn_rot_embd.weight", ".rotary_emb.inv_freq", "output.weight"};
-  if (h.shared_classifier != 0)
-    map_gguf_tensors(gguf, kNames, kClassifier, plan);
-  else
-    map_gguf_tensors(gguf, kNames, kIgnored, plan);
-  for (const std::string& key : keys.unread()) plan.notes.push_back("not used: " + printable(key));
+  plan.header = gguf_base_header(keys, storage);
+  plan.header.sliding_window = keys.optional("attention.sliding_window").value_or(0);
+  gguf_finish(keys, {}, GgufRows::interleaved, plan);
   return plan;
 }
+
+constexpr std::string_view kLlamaGguf[] = {"llama"};
+constexpr std::string_view kLlamaHf[] = {"llama"};
+constexpr std::string_view kMistralHf[] = {"mistral"};
+
+}  // namespace
+
+const Family kLlama{.gguf = kLlamaGguf, .hf = kLlamaHf, .plan_gguf = plan_llama_gguf, .plan_hf = plan_llama_hf};
+const Family kMistral{.gguf = {}, .hf = kMistralHf, .plan_hf = plan_mistral_hf};
 
 }  // namespace krafla

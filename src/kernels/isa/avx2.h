@@ -17,6 +17,8 @@ inline Mask lanes_between(int base, int first, int last) {
   return _mm256_castsi256_ps(_mm256_and_si256(from, _mm256_cmpgt_epi32(_mm256_set1_epi32(last), j)));
 }
 inline F select(Mask m, F a, F b) { return _mm256_blendv_ps(b, a, m); }
+inline F min(F a, F b) { return _mm256_min_ps(a, b); }  // a < b ? a : b
+inline F max(F a, F b) { return _mm256_max_ps(a, b); }  // a > b ? a : b
 inline F negate(F a) { return _mm256_xor_ps(_mm256_set1_ps(-0.0f), a); }
 inline F abs(F a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 inline F copysign(F a, F s) {
@@ -31,6 +33,37 @@ inline void store(float* p, F a) { _mm256_storeu_ps(p, a); }
 inline F to_float(I a) { return _mm256_cvtepi32_ps(a.v); }
 inline I to_int(F a) { return {_mm256_cvttps_epi32(a)}; }
 inline void store(int32_t* p, I a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
+inline F load_i8(const int8_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); }
+inline void store_bytes(uint8_t* p, I a) {
+  const __m256i first = _mm256_set1_epi32(0x0c080400);
+  const __m256i bytes = _mm256_shuffle_epi8(a.v, first);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
+}
+
+/// 8 rows of 8 dwords, transposed in place.
+inline void transpose8(__m256i (&v)[8]) {
+  __m256i t[8], u[8];
+  for (int i = 0; i < 4; ++i) {
+    t[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
+    t[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
+  }
+  for (int i = 0; i < 2; ++i) {
+    u[4 * i] = _mm256_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    u[4 * i + 1] = _mm256_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    u[4 * i + 2] = _mm256_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    u[4 * i + 3] = _mm256_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm256_permute2x128_si256(u[i], u[i + 4], 0x20);
+    v[i + 4] = _mm256_permute2x128_si256(u[i], u[i + 4], 0x31);
+  }
+}
+inline void transpose(F (&v)[8]) {
+  __m256i t[8];
+  for (int i = 0; i < 8; ++i) t[i] = _mm256_castps_si256(v[i]);
+  transpose8(t);
+  for (int i = 0; i < 8; ++i) v[i] = _mm256_castsi256_ps(t[i]);
+}
 inline F load_f16(const uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
 inline void store_f16(uint16_t* p, F a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
 inline float fold8(F a) {
@@ -120,25 +153,6 @@ inline I isums(const uint8_t* w, const Activation& x, size_t block) {
 // A tile's block. Q4_0: 8 groups of 4 columns, each [16 rows][4] unsigned nibbles. Q8_0: 16 pairs of columns, each [16 rows][2] int16.
 template <bool q4>
 constexpr size_t tile_block_bytes = kTileRows * 32 * (q4 ? 1 : 2);
-
-/// 8 rows of 8 dwords, transposed in place.
-inline void transpose8(__m256i (&v)[8]) {
-  __m256i t[8], u[8];
-  for (int i = 0; i < 4; ++i) {
-    t[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
-    t[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
-  }
-  for (int i = 0; i < 2; ++i) {
-    u[4 * i] = _mm256_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    u[4 * i + 1] = _mm256_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    u[4 * i + 2] = _mm256_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    u[4 * i + 3] = _mm256_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    v[i] = _mm256_permute2x128_si256(u[i], u[i + 4], 0x20);
-    v[i + 4] = _mm256_permute2x128_si256(u[i], u[i + 4], 0x31);
-  }
-}
 
 template <bool q4>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {

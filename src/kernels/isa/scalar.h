@@ -63,6 +63,16 @@ inline F select(Mask m, F a, F b) {
   KRAFLA_LANES(m.v[i] ? a.v[i] : b.v[i]);
   return r;
 }
+inline F min(F a, F b) {
+  F r;
+  KRAFLA_LANES(a.v[i] < b.v[i] ? a.v[i] : b.v[i]);
+  return r;
+}
+inline F max(F a, F b) {
+  F r;
+  KRAFLA_LANES(a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
+  return r;
+}
 inline uint32_t bits(float x) {
   uint32_t u;
   __builtin_memcpy(&u, &x, 4);
@@ -114,6 +124,23 @@ inline I to_int(F a) {
 }
 inline void store(int32_t* p, I a) {
   for (int i = 0; i < kLanes; ++i) p[i] = a.v[i];
+}
+inline F load_i8(const int8_t* p) {
+  F r;
+  KRAFLA_LANES(static_cast<float>(p[i]));
+  return r;
+}
+/// The low bytes of the lanes.
+inline void store_bytes(uint8_t* p, I a) {
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<uint8_t>(a.v[i]);
+}
+inline void transpose(F (&v)[8]) {
+  for (int r = 0; r < 8; ++r)
+    for (int c = 0; c < r; ++c) {
+      const float t = v[r].v[c];
+      v[r].v[c] = v[c].v[r];
+      v[c].v[r] = t;
+    }
 }
 inline F load_f16(const uint16_t* p) {
   F r;

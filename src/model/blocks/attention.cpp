@@ -32,8 +32,10 @@ struct Shape {
   std::size_t first_visible(std::size_t position) const { return window != 0 && position >= window ? position + 1 - window : 0; }
 };
 
-void project(const Model& model, const MlbLayer& layer, Context& context, Batch& batch) {
+void project(const Model& model, std::size_t layer_index, Context& context, Batch& batch) {
+  const MlbLayer& layer = model.mlb().layers[layer_index];
   const std::size_t q_dim = model.header().q_dim(), kv_dim = model.header().kv_dim();
+  observe(batch, context, layer_index, MliSlot::qkv, batch.h.data(), batch.n);
   const Activations in = quantize_rows(batch, context, batch.h.data(), model.header().dim, batch.n);
   const auto bias = [](FloatView view) { return view.empty() ? nullptr : view.data(); };
   const Product products[] = {{&layer.wq, bias(layer.bq), batch.q.data(), q_dim},
@@ -78,10 +80,36 @@ void store_head(const Shape& shape, const KvLayout& layout, const Batch& batch, 
   }
 }
 
+/// The same in q8_0: int8 and, behind a head's int8, f16 scales.
+void store_head_q8(const Shape& shape, const KvLayout& layout, Context& context, const Batch& batch, const Batch::Run& run,
+                   std::size_t head) {
+  constexpr std::size_t kDims = 1024;  // at a time, whole blocks
+  const std::size_t dim = shape.head_dim, kv_dim = shape.kv_heads * dim, blocks = (dim + kKvBlock - 1) / kKvBlock;
+  std::int8_t keys[kDims];
+  std::uint16_t scales[kDims / kKvBlock];
+  for (std::size_t i = 0; i < run.count; ++i) {
+    const std::size_t position = run.start + i, slot = position % kPage, from = (run.row + i) * kv_dim + head * dim;
+    std::byte* page = run.sequence->page(shape.pages, position / kPage);
+    auto* k = reinterpret_cast<std::int8_t*>(page + layout.k_offset(shape.layer, head));
+    auto* v = reinterpret_cast<std::int8_t*>(page + layout.v_offset(shape.layer, head));
+    auto* k_scales = reinterpret_cast<std::uint16_t*>(k + dim * kPage);
+    auto* v_scales = reinterpret_cast<std::uint16_t*>(v + dim * kPage);
+    for (std::size_t d0 = 0; d0 < dim; d0 += kDims) {
+      const std::size_t count = std::min(dim - d0, kDims);
+      context.kernels.quantize_kv(batch.k.data() + from + d0, count, keys, scales);
+      for (std::size_t d = 0; d < count; ++d) k[(d0 + d) * kPage + slot] = keys[d];
+      for (std::size_t b = 0; b * kKvBlock < count; ++b) k_scales[(d0 / kKvBlock + b) * kPage + slot] = scales[b];
+    }
+    context.kernels.quantize_kv(batch.v.data() + from, dim, v + slot * dim, v_scales + slot * blocks);
+  }
+}
+
 void store_keys_and_values(const Shape& shape, const KvLayout& layout, Context& context, const Batch& batch) {
   const auto store_one = [&](std::size_t item, int) {
     const Batch::Run& run = batch.runs[item / shape.kv_heads];
-    if (layout.type() == KvType::f16)
+    if (layout.type() == KvType::q8_0)
+      store_head_q8(shape, layout, context, batch, run, item % shape.kv_heads);
+    else if (layout.type() == KvType::f16)
       store_head<std::uint16_t>(shape, layout, batch, run, item % shape.kv_heads, context.kernels.to_f16);
     else
       store_head<float>(shape, layout, batch, run, item % shape.kv_heads,
@@ -257,7 +285,7 @@ void attention(const Model& model, std::size_t layer_index, Context& context, Ba
   const Shape shape(model, layer_index, layout);
   const std::size_t q_dim = model.header().q_dim();
 
-  project(model, layer, context, batch);
+  project(model, layer_index, context, batch);
   for_rows(context, batch.n, [&](std::size_t row, int) { rotate_row(model, layer, shape, context, batch, row); });
   store_keys_and_values(shape, layout, context, batch);
   attend(shape, layout, context, batch);
@@ -265,6 +293,7 @@ void attention(const Model& model, std::size_t layer_index, Context& context, Ba
     for_rows(context, batch.n, [&](std::size_t row, int) {
       context.kernels.sigmoid_mul(batch.mixed.data() + row * q_dim, batch.gate.data() + row * q_dim, q_dim);
     });
+  observe(batch, context, layer_index, MliSlot::o, batch.mixed.data(), batch.n);
   const Activations in = quantize_rows(batch, context, batch.mixed.data(), q_dim, batch.n);
   const Product out{&layer.wo, nullptr, batch.h.data(), model.header().dim};
   multiply(context, {&out, 1}, in, batch.n);

@@ -6,6 +6,6 @@
 namespace krafla {
 
 /// Reads batch.h [n][dim] (normalized), leaves the block's output there.
-void feed_forward(const Model& model, const MlbLayer& layer, Context& context, Batch& batch);
+void feed_forward(const Model& model, std::size_t layer_index, Context& context, Batch& batch);
 
 }  // namespace krafla

@@ -1,0 +1,106 @@
+#include "chat/chat_template.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "chat/jinja/interpreter.h"
+#include "chat/jinja/parser.h"
+
+namespace krafla {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using jinja::Dict;
+using jinja::List;
+using jinja::Text;
+using jinja::Value;
+
+constexpr std::size_t kMaxTemplate = std::size_t{1} << 20;
+/// Templates make control tokens of them: <|user|>, <|start_header_id|>user. They hold no marker themselves.
+constexpr std::array<std::string_view, 9> kRoles = {"system",   "developer", "user",  "assistant",  "tool",
+                                                    "function", "ipython",   "model", "observation"};
+
+std::string find_text(std::string_view source) {
+  std::string names;
+  for (const BuiltinTemplate& builtin : builtin_templates()) {
+    if (builtin.name == source) return std::string(builtin.settings) + std::string(builtin.text);
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", builtin.name);
+  }
+  if (source.size() < 32 && source.find('{') == std::string_view::npos)
+    fail(ML_E_UNSUPPORTED, "chat template \"{}\": the built-in ones are {}; --raw takes the text as it is", source, names);
+  if (source.size() > kMaxTemplate) fail(ML_E_FORMAT, "chat template: {} bytes; at most {}", source.size(), kMaxTemplate);
+  return std::string(source);
+}
+
+/// As transformers hands a message on: without keys that are null, and the reasoning under each name templates know.
+Value message_value(const Json& message) {
+  if (!message.is_object())
+    fail(ML_E_ARG, "a message of the chat is {}; it must be an object",
+         message.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60));
+  Json given = Json::object();
+  Json reasoning;
+  for (const char* name : {"reasoning_content", "thinking", "reasoning"})
+    if (reasoning.is_null() && message.contains(name)) reasoning = message[name];
+  if (!reasoning.is_null()) given["thinking"] = reasoning;
+  for (const auto& [key, value] : message.items())
+    if (!value.is_null()) given[key] = value;
+  if (!reasoning.is_null()) given["reasoning_content"] = reasoning;
+  Dict dict;
+  for (const auto& [key, value] : given.items()) {
+    const bool role =
+        key == "role" && value.is_string() && std::find(kRoles.begin(), kRoles.end(), value.get_ref<const std::string&>()) != kRoles.end();
+    dict.set(Text(key, true), jinja::from_json(value, !role));
+  }
+  return dict;
+}
+
+Value messages_value(const Json& messages) {
+  if (!messages.is_array()) fail(ML_E_ARG, "the messages of a chat must be an array");
+  List list;
+  for (const Json& message : messages) list.items.push_back(message_value(message));
+  return list;
+}
+
+Value objects_value(const Json& objects, const char* name) {
+  const bool good =
+      objects.is_null() || (objects.is_array() && std::all_of(objects.begin(), objects.end(), [](const Json& o) { return o.is_object(); }));
+  if (!good) fail(ML_E_ARG, "the {} of a chat must be an array of objects", name);
+  return jinja::from_json(objects, true);
+}
+
+}  // namespace
+
+struct ChatTemplate::Syntax {
+  jinja::Body body;
+};
+
+ChatTemplate::ChatTemplate(std::string_view source) : syntax_(new Syntax{jinja::parse(find_text(source))}) {}
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+Prompt ChatTemplate::render(const ChatInput& input) const {
+  // The first of a name is the one a template sees: what is given beside the special tokens goes before them.
+  std::vector<std::pair<std::string, Value>> context = {{"messages", messages_value(input.messages)},
+                                                        {"tools", objects_value(input.tools, "tools")},
+                                                        {"documents", objects_value(input.documents, "documents")},
+                                                        {"add_generation_prompt", input.add_generation_prompt}};
+  if (!input.variables.is_object()) fail(ML_E_ARG, "the variables of a chat template must be an object");
+  for (const auto& [name, value] : input.variables.items()) context.emplace_back(name, jinja::from_json(value, true));
+  if (!input.tokens.bos.empty()) context.emplace_back("bos_token", Value::text(input.tokens.bos));
+  if (!input.tokens.eos.empty()) context.emplace_back("eos_token", Value::text(input.tokens.eos));
+  jinja::Interpreter interpreter(input.now);
+  Text text = interpreter.render(syntax_->body, std::move(context));
+  return {std::move(text.bytes), std::move(text.literal)};
+}
+
+Prompt render_chat(std::string_view chat_template, std::span<const Message> messages, bool add_generation_prompt,
+                   const SpecialTokens& tokens) {
+  ChatInput input;
+  for (const Message& message : messages) input.messages.push_back({{"role", message.role}, {"content", message.content}});
+  input.add_generation_prompt = add_generation_prompt;
+  input.tokens = tokens;
+  return ChatTemplate(chat_template).render(input);
+}
+
+}  // namespace krafla

@@ -1,0 +1,24 @@
+// A tokenizer alone, from any source, to NAME.mlt and NAME.json.
+#pragma once
+
+#include <string>
+
+#include "convert/converted_tokenizer.h"
+
+namespace krafla {
+
+/// `source`: a folder with a tokenizer.json, a tokenizer.json, or a GGUF file. Errors as convert_hf_tokenizer and convert_gguf_tokenizer
+/// say; ML_E_FORMAT for a file that is neither.
+ConvertedTokenizer read_tokenizer(const std::string& source);
+
+struct TokenizerPaths {
+  std::string mlt, json;
+};
+/// `out` is NAME.mlt, NAME, a folder (the name is then the source's), or empty (the source's name in the current folder). A tokenizer.json
+/// has the name of its folder.
+TokenizerPaths tokenizer_paths(const std::string& source, const std::string& out);
+
+/// Writes both; on any error neither appears.
+void write_tokenizer(const ConvertedTokenizer& tokenizer, const TokenizerPaths& paths);
+
+}  // namespace krafla

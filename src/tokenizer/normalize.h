@@ -1,0 +1,15 @@
+// Normalization form C, as the tokenizers library does it: with the tables of Unicode 9. Characters assigned later neither decompose
+// nor compose. Non-goal: any other form.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace krafla {
+
+/// `text` in NFC: itself where nothing changes, else put together in `buffer`, which the result then views. Any bytes are legal; one
+/// that is not UTF-8 stays as it is and nothing composes across it. Text that is in NFC without combining marks is only looked at.
+std::string_view to_nfc(std::string_view text, std::string& buffer);
+
+}  // namespace krafla

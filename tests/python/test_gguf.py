@@ -1,0 +1,150 @@
+"""GGUF against Hugging Face: a checkpoint's twin as llama.cpp's converter would write it becomes the .mlb that hf.py and mlb.py make.
+
+Needs KRAFLA (the program's path) in the environment; ctest sets it.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data"
+sys.path.append(str(ROOT / "tests" / "golden"))
+import gguf_twin
+import make_gguf
+import mlb
+
+KRAFLA = os.environ["KRAFLA"]
+CHECKPOINTS = DATA / "checkpoints"
+REFUSED = {"llama_bias": ("ML_E_UNSUPPORTED", ".bias"), "qwen3_5_nested": ("ML_E_SHAPE", "lin_v_heads")}
+
+
+def krafla(*args):
+    return subprocess.run([KRAFLA, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+class Twins(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def convert(self, source, *options):
+        result = krafla("convert", "--no-tokenizer", "--quiet", *options, source, self.folder / "out")
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        return (self.folder / "out.mlb").read_bytes()
+
+    def assert_converted(self, data, checkpoint, q4=None):
+        """data is the .mlb of the checkpoint; A_log is near, everything else equal."""
+        model, got = gguf_twin.expected(checkpoint), mlb.read(data)
+        h = model.header
+        h.wtype, h.scale_f16 = (2 if q4 else 1), 1
+        for name, tensor in model.tensors.items():
+            if name.endswith(".A_log"):
+                np.testing.assert_allclose(got.tensors[name], tensor, rtol=3e-7, atol=3e-7, err_msg=name)
+                model.tensors[name] = np.array(got.tensors[name])
+        mlb.write(self.folder / "want.mlb", h, model.layer_flags, model.tensors, q4_rule=q4 or "search")
+        want = mlb.read((self.folder / "want.mlb").read_bytes())
+        self.assertEqual(got.header, want.header)
+        self.assertEqual(data == (self.folder / "want.mlb").read_bytes(), True, checkpoint.name)
+
+    def test_every_checkpoint(self):
+        seen = 0
+        for checkpoint in sorted(CHECKPOINTS.iterdir()):
+            with self.subTest(checkpoint.name):
+                source = self.folder / "twin.gguf"
+                gguf_twin.write(checkpoint, source)
+                if checkpoint.name in REFUSED:
+                    result = krafla("convert", "--no-tokenizer", source, self.folder / "out")
+                    for part in REFUSED[checkpoint.name]:
+                        self.assertIn(part, result.stderr.decode())
+                    continue
+                self.assert_converted(self.convert(source), checkpoint)
+                seen += 1
+        self.assertEqual(seen, 20)
+
+    def test_folder_and_gguf_agree(self):
+        for name in ("llama3", "llama_linear", "llama_yarn_af", "mistral_nemo", "qwen2_yarn", "qwen3"):
+            gguf_twin.write(CHECKPOINTS / name, self.folder / "twin.gguf")
+            with self.subTest(name):
+                self.assertEqual(self.convert(CHECKPOINTS / name) == self.convert(self.folder / "twin.gguf"), True)
+
+    def test_bf16_weights_are_the_same(self):
+        for name in ("gemma3", "qwen3_5_v8"):
+            gguf_twin.write(CHECKPOINTS / name, self.folder / "f32.gguf")
+            gguf_twin.write(CHECKPOINTS / name, self.folder / "bf16.gguf", make_gguf.BF16)
+            with self.subTest(name):
+                self.assertEqual(self.convert(self.folder / "f32.gguf") == self.convert(self.folder / "bf16.gguf"), True)
+
+    def test_q4_rule_of_the_family(self):
+        for name, rule in (("gemma3", "round"), ("qwen3", "search")):
+            gguf_twin.write(CHECKPOINTS / name, self.folder / "twin.gguf")
+            with self.subTest(name):
+                self.assert_converted(self.convert(self.folder / "twin.gguf", "--type", "q4_0"), CHECKPOINTS / name, rule)
+
+    def test_split_models(self):
+        parts = gguf_twin.write_split(CHECKPOINTS / "qwen3", self.folder / "m", 3)
+        for part in parts:
+            self.assert_converted(self.convert(part), CHECKPOINTS / "qwen3")
+        result = subprocess.run([KRAFLA, "convert", "--no-tokenizer", parts[0].name], cwd=self.folder, capture_output=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        self.assertTrue((self.folder / "m.mlb").exists())
+        other = gguf_twin.write_split(CHECKPOINTS / "qwen3", self.folder / "o", 4)[1].read_bytes()
+        cases = {"missing": (lambda: (parts[0].unlink(), parts[1].unlink()), 4, [parts[0].name, parts[1].name, "2 of the model's 3 parts"]),
+                 "of another": (lambda: parts[1].write_bytes(other), 5, ["split.count 4"]),
+                 "twice the same": (lambda: parts[1].write_bytes(parts[2].read_bytes()), 5, ["split.no is 2"])}
+        for name, (spoil, code, mentions) in cases.items():
+            with self.subTest(name):
+                gguf_twin.write_split(CHECKPOINTS / "qwen3", self.folder / "m", 3)
+                spoil()
+                result = krafla("convert", "--no-tokenizer", parts[2], self.folder / "bad")
+                self.assertEqual(result.returncode, code, result.stderr.decode())
+                for mention in mentions:
+                    self.assertIn(mention, result.stderr.decode())
+                self.assertFalse((self.folder / "bad.mlb").exists())
+        parts[0].rename(self.folder / "renamed.gguf")
+        result = krafla("convert", "--no-tokenizer", self.folder / "renamed.gguf", self.folder / "bad")
+        self.assertEqual(result.returncode, 5)
+        self.assertIn("NAME-00001-of-00003.gguf", result.stderr.decode())
+
+    def test_the_27b_models_are_known_by_their_layers(self):
+        for name in make_gguf.gguf_families.BIG:
+            keys, tensors, h, flags, read = make_gguf.family_model(*make_gguf.gguf_families.FAMILIES[name])
+            (self.folder / "big.gguf").write_bytes(make_gguf.gguf(keys, tensors))
+            h.scale_f16 = 1
+            mlb.write(self.folder / "want.mlb", h, flags, read)
+            with self.subTest(name):
+                data = self.convert(self.folder / "big.gguf")
+                self.assertEqual(mlb.read(data).header, mlb.read((self.folder / "want.mlb").read_bytes()).header)
+                self.assertEqual(data == (self.folder / "want.mlb").read_bytes(), True)
+
+    def test_what_a_family_cannot_be(self):
+        codes = {"ML_E_FORMAT": 5, "ML_E_SHAPE": 6, "ML_E_UNSUPPORTED": 1}
+        for name, (data, status, mentions) in make_gguf.bad_families().items():
+            with self.subTest(name):
+                (self.folder / "bad.gguf").write_bytes(data)
+                result = krafla("convert", "--no-tokenizer", self.folder / "bad.gguf", self.folder / "out")
+                text = result.stderr.decode()
+                self.assertEqual(result.returncode, codes[status], text)
+                self.assertIn(status, text)
+                for mention in mentions:
+                    self.assertIn(mention, text)
+                self.assertFalse((self.folder / "out.mlb").exists())
+
+    def test_notes_name_what_was_not_used(self):
+        keys, tensors, *_ = make_gguf.family_model(*make_gguf.gguf_families.FAMILIES["qwen35_list_mtp"])
+        keys += [("qwen35.pooling_type", 3), ("qwen35.some.new.key", "x")]
+        tensors.append(("v.patch_embd.weight", [32], make_gguf.F32, bytes(128)))
+        (self.folder / "noted.gguf").write_bytes(make_gguf.gguf(keys, tensors))
+        result = krafla("convert", "--no-tokenizer", self.folder / "noted.gguf", self.folder / "out")
+        for mention in ("not used: qwen35.some.new.key", "not used: qwen35.pooling_type", "further tokens (1 tensors)", "images (1 tensors)"):
+            self.assertIn(mention, result.stderr.decode())
+        self.assertNotIn("dimension_sections", result.stderr.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
