@@ -4,6 +4,9 @@
 The rules are the table of docs/architecture.md ("May include"). A folder's krafla_library(NAME folders...) line may
 list no more than its row, and its files include no more than that line; nothing is allowed by way of another folder,
 except base/, which is everyone's. A folder without such a line (a program's) goes by its row.
+
+No file of src/ calls libm's functions: their last bit differs between libraries, and so would headers and logits. base/math.h
+has the project's own. Square roots, rounding to integers, frexp, ldexp and fmod are exact everywhere and allowed.
 """
 
 import pathlib
@@ -12,6 +15,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+LIBM = re.compile(r"(\bstd::|(?<![\w>])::|__builtin_|(?<![\w.:>]))(?:exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|hypot|sin|cos|tan|asin|acos|atan|"
+                  r"atan2|sinh|cosh|tanh|asinh|acosh|atanh|erf|erfc|lgamma|tgamma|fma)[fl]?\(")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# base/math.h's own functions, and a template's ** and round, which are no part of the arithmetic. The kernels call A10's exp and tanh without a prefix.
+OWN_MATH = {"src/base/math.h", "src/base/math.cpp", "src/base/float_math.inl.h", "src/chat/jinja/operators.cpp", "src/chat/jinja/text_filters.cpp"}
 C_HEADERS = {"stddef.h", "stdint.h", "stdbool.h"}
 
 
@@ -46,6 +54,15 @@ def check_folder(folder, allowed):
     return found
 
 
+def check_libm(path):
+    name = str(path.relative_to(ROOT))
+    if name in OWN_MATH:
+        return []
+    text = COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), path.read_text())
+    calls = [call for call in LIBM.finditer(text) if call[1] or not name.startswith("src/kernels/")]
+    return [f"{name}:{text.count(chr(10), 0, call.start()) + 1}: calls {call[0]}...) of libm; base/math.h has the project's own" for call in calls]
+
+
 def check_public(path):
     """A public header includes its own kind and the language's headers; the C one only C's."""
     found = []
@@ -64,6 +81,7 @@ def main():
             found.append(f"src/{folder.name}: has no row in the table of docs/architecture.md")
         else:
             found += check_folder(folder, allowed[folder.name])
+        found += [line for path in sources(folder) for line in check_libm(path)]
     for path in sources(ROOT / "include/krafla"):
         found += check_public(path)
     print("\n".join(found) if found else f"includes: {len(allowed)} folders keep their rules")

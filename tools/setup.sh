@@ -10,7 +10,7 @@ fail() {
 
 packages_of() {
   case "$1" in
-    run) echo g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev python3 python3-venv ca-certificates ;;
+    run) echo g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libedit-dev python3 python3-venv ca-certificates ;;
     test) packages_of run && echo libgtest-dev ;;
     sanitize | fuzz) packages_of test && echo clang-19 libclang-rt-19-dev lld-19 ;;
     format) echo clang-format-19 ;;

@@ -27,18 +27,6 @@ std::string_view trimmed(std::string_view text) {
   return first == kNowhere ? std::string_view() : text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first);
 }
 
-/// {"name": NAME, "arguments" or "parameters": object or its text}; false for anything else.
-bool read_call(const Json& json, AnswerPart& call) {
-  if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) return false;
-  const char* key = json.contains("arguments") ? "arguments" : "parameters";
-  Json arguments = json.contains(key) ? json[key] : Json::object();
-  if (arguments.is_string()) arguments = Json::parse(arguments.get<std::string>(), nullptr, false);
-  if (!arguments.is_object()) return false;
-  call.name = json["name"].get<std::string>();
-  call.text = arguments.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return true;
-}
-
 /// Deep nesting would overflow the stack of the JSON library's destructor.
 bool shallow(std::string_view text) {
   int depth = 0;
@@ -48,15 +36,43 @@ bool shallow(std::string_view text) {
   }
   return true;
 }
+/// Discarded where the text is no JSON.
+Json parse_json(std::string_view text) { return shallow(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded); }
 
-bool read_json_calls(std::string_view text, std::vector<AnswerPart>& calls) {
-  if (!shallow(text)) return false;
-  const Json json = Json::parse(text, nullptr, false);
+std::size_t count_space_before(std::string_view text, std::size_t end) {
+  std::size_t first = end;
+  while (first > 0 && std::string_view(" \t\r\n").find(text[first - 1]) != kNowhere) --first;
+  return end - first;
+}
+
+std::string compact(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// {"name": NAME, "arguments" or "parameters": object or its text}; false for anything else. Without arguments it is a call only between
+/// markers that say so.
+bool read_call(const Json& json, bool need_arguments, AnswerPart& call) {
+  if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) return false;
+  const char* key = json.contains("arguments") ? "arguments" : "parameters";
+  if (need_arguments && !json.contains(key)) return false;
+  Json arguments = json.contains(key) ? json[key] : Json::object();
+  if (arguments.is_string()) arguments = parse_json(arguments.get_ref<const std::string&>());
+  if (!arguments.is_object()) return false;
+  call.name = json["name"].get<std::string>();
+  call.arguments = compact(arguments);
+  return true;
+}
+
+AnswerPart new_call() { return {.kind = AnswerPart::Kind::kToolCall, .text = {}}; }
+
+/// One call, or an array of them.
+bool read_json_calls(std::string_view text, bool need_arguments, std::vector<AnswerPart>& calls) {
+  text = trimmed(text);
+  if (!text.starts_with('{') && !text.starts_with('[')) return false;
+  const Json json = parse_json(text);
   if (json.is_discarded()) return false;
   const Json all = json.is_array() ? json : Json::array({json});
   for (const Json& one : all) {
-    calls.push_back({.kind = AnswerPart::Kind::kToolCall, .text = {}});
-    if (!read_call(one, calls.back())) return false;
+    calls.push_back(new_call());
+    if (!read_call(one, need_arguments, calls.back())) return false;
   }
   return !calls.empty();
 }
@@ -87,12 +103,24 @@ bool read_xml_call(std::string_view text, AnswerPart& call) {
     take(value, "\n");
     if (value.ends_with('\n')) value.remove_suffix(1);
     // A value that is JSON, but for a text, is what it says.
-    Json parsed = shallow(value) ? Json::parse(value, nullptr, false) : Json(Json::value_t::discarded);
+    Json parsed = parse_json(value);
     arguments[std::string(trimmed(key))] = parsed.is_discarded() || parsed.is_string() ? Json(std::string(value)) : parsed;
   }
   call.name = trimmed(name);
-  call.text = arguments.dump(-1, ' ', false, Json::error_handler_t::replace);
+  call.arguments = compact(arguments);
   return !call.name.empty();
+}
+
+/// NAME[ARGS]{arguments}, perhaps with [CALL_ID]ID before [ARGS].
+bool read_args_call(std::string_view text, AnswerPart& call) {
+  std::string_view name;
+  if (!take_until(text, "[ARGS]", name)) return false;
+  name = trimmed(name.substr(0, name.find("[CALL_ID]")));
+  const Json arguments = parse_json(text);
+  if (name.empty() || !arguments.is_object()) return false;
+  call.name = name;
+  call.arguments = compact(arguments);
+  return true;
 }
 
 }  // namespace
@@ -124,7 +152,7 @@ AnswerParser::AnswerParser(AnswerStyle style)
   }
 }
 
-void AnswerParser::emit(AnswerPart::Kind kind, std::size_t size, std::vector<AnswerPart>& parts) {
+void AnswerParser::emit(AnswerPart::Kind kind, std::size_t size, Parts& parts) {
   if (size == 0) return;
   if (kind == AnswerPart::Kind::kText && !trimmed(std::string_view(waiting_).substr(0, size)).empty()) started_ = true;
   if (!parts.empty() && parts.back().kind == kind)
@@ -135,7 +163,7 @@ void AnswerParser::emit(AnswerPart::Kind kind, std::size_t size, std::vector<Ans
 }
 
 std::vector<AnswerPart> AnswerParser::feed(std::string_view text) {
-  std::vector<AnswerPart> parts;
+  Parts parts;
   waiting_ += text;
   while (step(false, parts)) {
   }
@@ -143,81 +171,120 @@ std::vector<AnswerPart> AnswerParser::feed(std::string_view text) {
 }
 
 std::vector<AnswerPart> AnswerParser::finish() {
-  std::vector<AnswerPart> parts;
+  Parts parts;
   while (step(true, parts)) {
   }
   return parts;
 }
 
-/// Whether there is more to do with what waits.
-bool AnswerParser::step(bool last, std::vector<AnswerPart>& parts) {
+/// Whether there may be more to do with what waits.
+bool AnswerParser::step(bool last, Parts& parts) {
   if (waiting_.empty()) return false;
   const std::size_t before = waiting_.size();
   const State was = state_;
-  if (state_ == State::kReasoning) {
-    const std::size_t at = find_marker(waiting_, style_.reasoning_close, last);
-    emit(AnswerPart::Kind::kReasoning, std::min(at, waiting_.size()), parts);
-    if (waiting_.starts_with(style_.reasoning_close)) {
-      waiting_.erase(0, style_.reasoning_close.size());
-      state_ = State::kText;
-    }
-  } else if (state_ == State::kCall) {
-    return call_step(last, parts);
-  } else {
-    text_step(last, parts);
+  switch (state_) {
+    case State::kSpace: space_step(parts); break;
+    case State::kReasoning: reasoning_step(last, parts); break;
+    case State::kText: text_step(last, parts); break;
+    case State::kCall: call_step(last, parts); break;
   }
   return waiting_.size() != before || state_ != was;
 }
 
-void AnswerParser::text_step(bool last, std::vector<AnswerPart>& parts) {
-  std::size_t first = waiting_.size();
-  std::string_view marker;
-  const auto look = [&](const std::string& candidate) {
-    const std::size_t at = candidate.empty() ? kNowhere : find_marker(waiting_, candidate, last);
-    // A bare { begins a call only where the answer begins.
-    if (candidate == "{" && (started_ || at == kNowhere || !trimmed(std::string_view(waiting_).substr(0, at)).empty())) return;
-    if (at < first || (at == first && candidate.size() > marker.size())) first = at, marker = candidate;
-  };
-  if (!style_.reasoning_close.empty()) look(style_.reasoning_open);
-  for (const std::string& opening : openings_) look(opening);
-  emit(AnswerPart::Kind::kText, first, parts);
-  if (marker.empty() || !waiting_.starts_with(marker)) return;
-  if (marker == style_.reasoning_open) {
-    waiting_.erase(0, marker.size());
-    state_ = State::kReasoning;
-  } else {
-    opening_ = marker == "{" ? 0 : marker.size();
-    state_ = State::kCall;
-  }
+void AnswerParser::space_step(Parts& parts) {
+  const std::size_t size = std::min(waiting_.find_first_not_of(" \t\r\n"), waiting_.size());
+  emit(AnswerPart::Kind::kMarker, size, parts);
+  if (!waiting_.empty()) state_ = after_;
 }
 
-/// `waiting_` begins with a call's opening marker.
-bool AnswerParser::call_step(bool last, std::vector<AnswerPart>& parts) {
-  std::size_t end = closing_.empty() ? kNowhere : waiting_.find(closing_, opening_);
-  if (end == kNowhere && !last) return false;
+/// White space before a marker waits with it, as it goes with it.
+void AnswerParser::reasoning_step(bool last, Parts& parts) {
+  const std::size_t at = std::min(find_marker(waiting_, style_.reasoning_close, last), waiting_.size());
+  const bool whole = std::string_view(waiting_).substr(at).starts_with(style_.reasoning_close);
+  const std::size_t space = last && !whole ? 0 : count_space_before(waiting_, at);
+  emit(AnswerPart::Kind::kReasoning, at - space, parts);
+  if (!whole) return;
+  emit(AnswerPart::Kind::kMarker, space + style_.reasoning_close.size(), parts);
+  state_ = State::kSpace;
+  after_ = State::kText;
+}
+
+/// The first marker, or what may become one.
+AnswerParser::Marker AnswerParser::next_marker(bool last) const {
+  const std::string_view text = waiting_;
+  std::string_view found;
+  Marker marker{text.size(), 0, false};
+  const auto look = [&](const std::string& candidate, bool call) {
+    const std::size_t at = find_marker(text, candidate, last);
+    // A bare { begins a call only where the answer begins.
+    if (at == kNowhere || (candidate == "{" && (started_ || !trimmed(text.substr(0, at)).empty()))) return;
+    if (at < marker.first || (at == marker.first && candidate.size() > found.size())) marker = {at, 0, call}, found = candidate;
+  };
+  if (!style_.reasoning_open.empty() && !style_.reasoning_close.empty()) look(style_.reasoning_open, false);
+  for (const std::string& opening : openings_) look(opening, true);
+  if (!found.empty() && text.substr(marker.first).starts_with(found)) marker.size = found.size();
+  return marker;
+}
+
+void AnswerParser::text_step(bool last, Parts& parts) {
+  const Marker marker = next_marker(last);
+  const std::size_t space = last && marker.size == 0 ? 0 : count_space_before(waiting_, marker.first);
+  emit(AnswerPart::Kind::kText, marker.first - space, parts);
+  if (marker.size == 0) return;
+  if (marker.call) {
+    space_ = space;
+    opening_ = seen_ = space + (waiting_[space] == '{' ? 0 : marker.size);
+    state_ = State::kCall;
+    return;
+  }
+  emit(AnswerPart::Kind::kMarker, space + marker.size, parts);
+  state_ = State::kSpace;
+  after_ = State::kReasoning;
+}
+
+bool AnswerParser::read_calls(std::string_view inside, Parts& calls) const {
+  const bool bare = style_.tools == ToolFormat::kLlama3 || style_.tools == ToolFormat::kGemma;
+  if (read_json_calls(inside, bare, calls)) return true;
+  calls.assign(1, new_call());
+  if (style_.tools == ToolFormat::kHermes || style_.tools == ToolFormat::kXml) return read_xml_call(inside, calls[0]);
+  return style_.tools == ToolFormat::kMistral && read_args_call(inside, calls[0]);
+}
+
+/// `waiting_` begins with space_ bytes of white space and a call's opening marker.
+void AnswerParser::call_step(bool last, Parts& parts) {
+  // Mistral's calls end where the next begins.
+  const std::string& ending = style_.tools == ToolFormat::kMistral ? openings_[0] : closing_;
+  std::size_t end = ending.empty() ? kNowhere : waiting_.find(ending, seen_);
+  if (end == kNowhere && !last) {
+    seen_ = std::max(opening_, waiting_.size() - std::min(waiting_.size(), ending.size()));
+    return;
+  }
   const bool closed = end != kNowhere;
-  if (!closed) end = waiting_.size();
-  const std::string_view inside = std::string_view(waiting_).substr(opening_, end - opening_);
+  end = std::min(end, waiting_.size());
   const std::size_t size = closed ? end + closing_.size() : end;
-  std::vector<AnswerPart> calls;
-  bool good = closed || closing_.empty();
-  if (good && style_.tools == ToolFormat::kXml) {
-    calls.push_back({.kind = AnswerPart::Kind::kToolCall, .text = {}});
-    good = read_xml_call(inside, calls.back());
-  } else if (good) {
-    good = read_json_calls(inside, calls);
+  const std::string_view inside = std::string_view(waiting_).substr(opening_, end - opening_);
+  Parts calls;
+  if ((!closed && !closing_.empty()) || !read_calls(inside, calls)) {
+    state_ = State::kText;
+    emit(AnswerPart::Kind::kText, text_of_no_call(closed, inside, size), parts);
+    return;
   }
-  state_ = State::kText;
-  if (good) {
-    calls.front().raw = waiting_.substr(0, size);
-    started_ = true;
-    waiting_.erase(0, size);
-    for (AnswerPart& call : calls) parts.push_back(std::move(call));
-  } else {
-    started_ = true;
-    emit(AnswerPart::Kind::kText, closed ? size : std::max<std::size_t>(opening_, 1), parts);
-  }
-  return true;
+  emit(AnswerPart::Kind::kMarker, space_, parts);
+  calls.front().text = waiting_.substr(0, size - space_);
+  waiting_.erase(0, size - space_);
+  for (AnswerPart& call : calls) parts.push_back(std::move(call));
+  started_ = true;
+  state_ = State::kSpace;
+  after_ = State::kText;
+}
+
+/// How much of what was no call is surely text: up to where another call may begin.
+std::size_t AnswerParser::text_of_no_call(bool closed, std::string_view inside, std::size_t size) const {
+  if (style_.tools == ToolFormat::kLlama3) return std::max(opening_, space_ + 1);
+  std::size_t again = kNowhere;
+  for (const std::string& opening : openings_)
+    if (const std::size_t at = inside.rfind(opening); closed && at != kNowhere) again = again == kNowhere ? at : std::max(again, at);
+  return again == kNowhere ? size : opening_ + again - count_space_before(inside, again);
 }
 
 }  // namespace krafla

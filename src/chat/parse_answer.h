@@ -1,5 +1,5 @@
 // A model's answer back into its parts, as it streams in: reasoning, text, tool calls. How the text is cut into chunks changes
-// nothing. What is no valid call is handed back as text, markers and all: nothing is lost.
+// nothing. What is no valid call is handed back as text, markers and all: the parts' texts, joined, are the answer.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ enum class ToolFormat {
   kNone,
   kHermes,   // <tool_call>{"name", "arguments"}</tool_call>: Qwen 2.5 and 3, SmolLM3, Hermes
   kXml,      // <tool_call><function=NAME><parameter=NAME>value</parameter></function></tool_call>: Qwen 3.5, Qwen3-Coder
-  kLlama3,   // an answer that is {"name", "parameters"}, perhaps after <|python_tag|>
-  kMistral,  // [TOOL_CALLS] and an array of {"name", "arguments"}
+  kLlama3,   // an answer that is {"name", "parameters"}, perhaps after <|python_tag|>: it waits for the answer's end
+  kMistral,  // [TOOL_CALLS] and an array of {"name", "arguments"}, or [TOOL_CALLS]NAME[ARGS]{arguments}, again and again
   kGemma,    // ```tool_code or ```json and {"name", "parameters"}, ```
 };
 /// Of the JSON's "tools": "hermes", "xml", "llama3", "mistral", "gemma", or "" for none. ML_E_FORMAT for another.
@@ -26,11 +26,12 @@ struct AnswerStyle {
 };
 
 struct AnswerPart {
-  enum class Kind { kText, kReasoning, kToolCall };
+  /// kMarker: the markers around reasoning, and the white space between parts that belongs to none of them.
+  enum class Kind { kText, kReasoning, kMarker, kToolCall };
   Kind kind;
-  std::string text;       // of a call: its arguments, a JSON object
-  std::string name = {};  // of a call
-  std::string raw = {};   // of a call: what the model wrote, markers and all
+  std::string text;            // what the model wrote; of several calls in one array, the first has it all
+  std::string name = {};       // of a call
+  std::string arguments = {};  // of a call: a JSON object
 };
 
 class AnswerParser {
@@ -42,18 +43,31 @@ class AnswerParser {
   std::vector<AnswerPart> finish();
 
  private:
-  enum class State { kText, kReasoning, kCall };
-  bool step(bool last, std::vector<AnswerPart>& parts);
-  void text_step(bool last, std::vector<AnswerPart>& parts);
-  bool call_step(bool last, std::vector<AnswerPart>& parts);
-  void emit(AnswerPart::Kind kind, std::size_t size, std::vector<AnswerPart>& parts);
+  using Parts = std::vector<AnswerPart>;
+  enum class State { kText, kReasoning, kSpace, kCall };  // kSpace: behind a marker, before what comes next
+  struct Marker {
+    std::size_t first, size;  // in waiting_; size 0: no whole marker
+    bool call;
+  };
+  bool step(bool last, Parts& parts);
+  void space_step(Parts& parts);
+  void reasoning_step(bool last, Parts& parts);
+  void text_step(bool last, Parts& parts);
+  void call_step(bool last, Parts& parts);
+  Marker next_marker(bool last) const;
+  bool read_calls(std::string_view inside, Parts& calls) const;
+  std::size_t text_of_no_call(bool closed, std::string_view inside, std::size_t size) const;
+  void emit(AnswerPart::Kind kind, std::size_t size, Parts& parts);
 
   AnswerStyle style_;
   std::vector<std::string> openings_;  // of calls
   std::string closing_;                // of a call; empty: the answer's end
   State state_;
-  std::size_t opening_ = 0;  // bytes of the call's opening marker
-  bool started_ = false;     // there was text beside white space
+  State after_ = State::kText;  // kSpace
+  std::size_t space_ = 0;       // of a call that waits: bytes of white space before it
+  std::size_t opening_ = 0;     // of a call that waits: bytes of white space and opening marker
+  std::size_t seen_ = 0;        // of a call that waits: no closing marker begins before
+  bool started_ = false;        // there was text beside white space, or a call
   std::string waiting_;
 };
 

@@ -7,6 +7,7 @@
 namespace krafla::cli {
 
 void add_bench(CLI::App& app);
+void add_chat(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_convert_tokenizer(CLI::App& app);

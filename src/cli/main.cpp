@@ -12,9 +12,18 @@
 namespace {
 
 constexpr void (*kCommands[])(CLI::App&) = {
-    krafla::cli::add_bench,   krafla::cli::add_compare,  krafla::cli::add_convert, krafla::cli::add_convert_tokenizer,
-    krafla::cli::add_imatrix, krafla::cli::add_inspect,  krafla::cli::add_logits,  krafla::cli::add_perplexity,
-    krafla::cli::add_run,     krafla::cli::add_tokenize, krafla::cli::add_verify,
+    krafla::cli::add_bench,
+    krafla::cli::add_chat,
+    krafla::cli::add_compare,
+    krafla::cli::add_convert,
+    krafla::cli::add_convert_tokenizer,
+    krafla::cli::add_imatrix,
+    krafla::cli::add_inspect,
+    krafla::cli::add_logits,
+    krafla::cli::add_perplexity,
+    krafla::cli::add_run,
+    krafla::cli::add_tokenize,
+    krafla::cli::add_verify,
 };
 
 struct Alias {

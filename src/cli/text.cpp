@@ -2,9 +2,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/model_files.h"
@@ -17,17 +18,53 @@ void add_text_options(CLI::App& command, TextOptions& options) {
   command.add_option("-z,--tokenizer", options.tokenizer, "The .mlt file; the default is the one beside the model");
 }
 
+namespace {
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+bool is_standard_input(const std::string& path) { return path == "-"; }
+
+std::string shown_name(const std::string& path) { return is_standard_input(path) ? "standard input" : path; }
+
+File open_file(const std::string& path) {
+  File file(is_standard_input(path) ? stdin : std::fopen(path.c_str(), "rb"), [](std::FILE* f) { return f == stdin ? 0 : std::fclose(f); });
+  if (!file) fail(ML_E_IO, "{}: cannot be opened", path);
+  return file;
+}
+
+}  // namespace
+
 std::string read_file(const std::string& path) {
-  const bool standard = path == "-";
-  const std::string name = standard ? "standard input" : path;
-  std::FILE* file = standard ? stdin : std::fopen(path.c_str(), "rb");
-  if (file == nullptr) fail(ML_E_IO, "{}: cannot be opened", name);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(file, [](std::FILE* f) { return f == stdin ? 0 : std::fclose(f); });
+  const File file = open_file(path);
   std::string text;
   char buffer[65536];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), file)) > 0;) text.append(buffer, n);
-  if (std::ferror(file)) fail(ML_E_IO, "{}: cannot be read", name);
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0;) text.append(buffer, n);
+  if (std::ferror(file.get())) fail(ML_E_IO, "{}: cannot be read", shown_name(path));
   return text;
+}
+
+LineReader::LineReader(const std::string& path) : name_(shown_name(path)), file_(open_file(path)) {}
+
+bool LineReader::next(std::string& line) {
+  std::size_t end;
+  std::size_t seen = at_;
+  while ((end = buffer_.find('\n', seen)) == std::string::npos) {
+    buffer_.erase(0, at_);
+    at_ = 0;
+    seen = buffer_.size();
+    char more[65536];
+    const ssize_t n = ::read(::fileno(file_.get()), more, sizeof more);  // fread would wait for all of it
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(ML_E_IO, "{}: cannot be read", name_);
+    if (n == 0) {
+      line = std::exchange(buffer_, {});
+      return !line.empty();
+    }
+    buffer_.append(more, static_cast<std::size_t>(n));
+  }
+  line.assign(buffer_, at_, end - at_);
+  at_ = end + 1;
+  return true;
 }
 
 std::string find_tokenizer(const std::string& name) {

@@ -1,8 +1,11 @@
-// The argument TEXT of the commands that measure a model on one, and their line of progress.
+// Input that is text: files and standard input, whole or line by line; the argument TEXT of the commands that measure a model on one, and
+// their line of progress.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,24 @@ TokenizedText read_text(const TextOptions& options, const std::string& model_nam
 
 /// The bytes of a file, "-" being standard input. ML_E_IO naming it.
 std::string read_file(const std::string& path);
+
+/// The lines of a file, "-" being standard input, as they come.
+class LineReader {
+ public:
+  /// ML_E_IO naming the file if it cannot be opened.
+  explicit LineReader(const std::string& path);
+  /// The next line, without its newline; false at the end. ML_E_IO if it cannot be read.
+  bool next(std::string& line);
+  /// Whether the next line is here already, so that next() waits for nobody.
+  bool ready() const { return buffer_.find('\n', at_) != std::string::npos; }
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  std::string buffer_;  // what was read; the next line begins at at_
+  std::size_t at_ = 0;
+};
 
 /// The path of a .mlt given with or without its ending.
 std::string find_tokenizer(const std::string& name);

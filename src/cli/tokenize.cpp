@@ -2,19 +2,15 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/json_ids.h"
-#include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "cli/text.h"
 #include "engine/model_files.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/unicode.h"
@@ -23,16 +19,16 @@ namespace krafla::cli {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string tokenizer, file, bench;
+  std::string tokenizer, file = "-", bench;
   std::optional<std::string> text;
-  bool jsonl = false, decode = false, special = false, no_bos = false, skip_special = false;
+  bool jsonl = false, json = false, decode = false, special = false, skip_special = false, count = false, pieces = false, offsets = false;
 
   EncodeOptions encode() const {
     EncodeOptions result;
-    if (!special || no_bos) result.add_bos = false;  // else as the tokenizer's flags say
+    if (!special) result.add_bos = false;  // else as the tokenizer's flags say
     return result;
   }
 };
@@ -70,50 +66,95 @@ Ids parse_ids(std::string_view text) {
   }
 }
 
-std::string convert_line(const Tokenizer& tokenizer, const Options& options, const std::string& line) {
-  const Json json = Json::parse(line);
-  if (options.decode ? !json.is_array() : !json.is_string())
-    fail(ML_E_ERROR, "not a JSON {}", options.decode ? "list of token ids" : "string");
-  if (!options.decode) return "[" + joined(tokenizer.encode(json.get_ref<const std::string&>(), options.encode()), ",") + "]\n";
-  const Ids ids = json_ids(json, "the list");
+/// Token bytes as text: a part of a character is U+FFFD.
+std::string shown_piece(const Tokenizer& tokenizer, std::int32_t id) {
+  return Json(replace_invalid_utf8(tokenizer.token_bytes(id))).dump();
+}
+
+/// One JSON value: the ids, how many they are, or an object for each token.
+std::string encode_json(const Tokenizer& tokenizer, const Options& options, std::string_view text) {
+  EncodeOptions encode = options.encode();
+  std::vector<TextRange> ranges;
+  if (options.offsets) encode.ranges = &ranges;
+  const Ids ids = tokenizer.encode(text, encode);
+  if (options.count) return std::to_string(ids.size()) + "\n";
+  if (!options.pieces && !options.offsets) return "[" + joined(ids, ",") + "]\n";
+  std::string out;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    out += fmt::format("{}{{\"id\":{}", i == 0 ? "[" : ",", ids[i]);
+    if (options.offsets) out += fmt::format(",\"begin\":{},\"end\":{}", ranges[i].first, ranges[i].second);
+    if (options.pieces) out += ",\"piece\":" + shown_piece(tokenizer, ids[i]);
+    out += '}';
+  }
+  return (ids.empty() ? "[" : out) + "]\n";
+}
+
+/// Ids on one line, how many they are, or a line for each token: the id, begin, end, piece.
+std::string encode_plain(const Tokenizer& tokenizer, const Options& options, std::string_view text) {
+  EncodeOptions encode = options.encode();
+  std::vector<TextRange> ranges;
+  if (options.offsets) encode.ranges = &ranges;
+  const Ids ids = tokenizer.encode(text, encode);
+  if (options.count) return std::to_string(ids.size()) + "\n";
+  if (!options.pieces && !options.offsets) return joined(ids, " ") + "\n";
+  std::string out;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    out += std::to_string(ids[i]);
+    if (options.offsets) out += fmt::format("\t{}\t{}", ranges[i].first, ranges[i].second);
+    if (options.pieces) out += "\t" + shown_piece(tokenizer, ids[i]);
+    out += '\n';
+  }
+  return out;
+}
+
+std::string decode_json(const Tokenizer& tokenizer, const Options& options, const Ids& ids) {
   return Json(replace_invalid_utf8(tokenizer.decode(ids, options.skip_special))).dump() + "\n";
 }
 
-/// A JSON value a line in, one a line out. What is written is flushed whenever no further input waits, so that a program can
+std::string convert_line(const Tokenizer& tokenizer, const Options& options, const std::string& line) {
+  const nlohmann::json json = nlohmann::json::parse(line);
+  if (options.decode ? !json.is_array() : !json.is_string())
+    fail(ML_E_ERROR, "not a JSON {}", options.decode ? "list of token ids" : "string");
+  if (options.decode) return decode_json(tokenizer, options, json_ids(json, "the list"));
+  return encode_json(tokenizer, options, json.get_ref<const std::string&>());
+}
+
+/// A JSON value a line in, one a line out. What is written is flushed whenever no further line waits, so that a program can
 /// keep this one open and ask line by line.
-void run_jsonl(const Tokenizer& tokenizer, const Options& options, std::istream& in, const std::string& name) {
+void run_jsonl(const Tokenizer& tokenizer, const Options& options, LineReader& in) {
   std::string line;
-  for (std::size_t number = 1; std::getline(in, line); ++number) {
+  for (std::size_t number = 1; in.next(line); ++number) {
     try {
       write_out(convert_line(tokenizer, options, line));
     } catch (const Json::exception& e) {
       flush_out();
-      fail(ML_E_ERROR, "{}: line {}: {}", name, number, e.what());
+      fail(ML_E_ERROR, "{}: line {}: {}", in.name(), number, e.what());
     } catch (const Error& e) {
       flush_out();
       if (e.status() == ML_E_IO) throw;
-      fail(ML_E_ERROR, "{}: line {}: {}", name, number, e.what());
+      fail(ML_E_ERROR, "{}: line {}: {}", in.name(), number, e.what());
     }
-    if (in.rdbuf()->in_avail() <= 0) flush_out();
+    if (!in.ready()) flush_out();
   }
-  if (in.bad()) fail(ML_E_IO, "{}: cannot be read", name);
 }
 
 void run_text(const Tokenizer& tokenizer, const Options& options, std::string_view text) {
-  if (options.decode)
+  if (options.decode && options.json)
+    write_out(decode_json(tokenizer, options, parse_ids(text)));
+  else if (options.decode)
     write_out(tokenizer.decode(parse_ids(text), options.skip_special));
   else
-    write_out(joined(tokenizer.encode(text, options.encode()), " ") + "\n");
+    write_out(options.json ? encode_json(tokenizer, options, text) : encode_plain(tokenizer, options, text));
 }
 
+/// Fresh and over again for a second at least: the best run is what the machine can do.
 void run_bench(const Options& options) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); };
   auto start = Clock::now();
   const Tokenizer tokenizer = open_tokenizer(options.tokenizer);
   const double load = seconds(start);
-  const MappedFile file(options.bench);
-  const std::string text(file.bytes().begin(), file.bytes().end());
+  const std::string text = read_file(options.bench);
   double best = 1e9, total = 0;
   std::size_t n_ids = 0;
   while (total < 1) {
@@ -122,32 +163,24 @@ void run_bench(const Options& options) {
     best = std::min(best, seconds(start));
     total += seconds(start);
   }
-  write_out(fmt::format("load {:.1f} ms; {} bytes, {} ids, {:.1f} MB/s (best run)\n", load * 1e3, text.size(), n_ids,
-                        static_cast<double>(text.size()) / best / 1e6));
+  const double speed = static_cast<double>(text.size()) / best / 1e6;
+  if (options.json)
+    write_out(fmt::format("{{\"load_ms\":{:.2f},\"bytes\":{},\"ids\":{},\"mb_per_s\":{:.2f}}}\n", load * 1e3, text.size(), n_ids, speed));
+  else
+    write_out(fmt::format("load {:.1f} ms; {} bytes, {} ids, {:.1f} MB/s (best run)\n", load * 1e3, text.size(), n_ids, speed));
 }
 
 void run(const Options& options) {
-  if (!options.bench.empty()) return run_bench(options);
-  const Tokenizer tokenizer = open_tokenizer(options.tokenizer);
-  const bool from_stdin = options.file.empty() || options.file == "-";
-  if (options.text && !options.file.empty()) throw CLI::ValidationError("--text", "--text and FILE exclude each other");
-  if (options.text && !options.jsonl) {
-    run_text(tokenizer, options, *options.text);
-  } else if (options.jsonl) {
-    std::ios::sync_with_stdio(false);
-    std::unique_ptr<std::istream> file;
-    if (options.text)
-      file = std::make_unique<std::istringstream>(*options.text);
-    else if (!from_stdin)
-      file = std::make_unique<std::ifstream>(options.file);
-    if (file && !*file) fail(ML_E_IO, "{}: cannot be opened", options.file);
-    run_jsonl(tokenizer, options, file ? *file : std::cin, from_stdin ? "standard input" : options.file);
-  } else if (from_stdin) {
-    std::ios::sync_with_stdio(false);
-    run_text(tokenizer, options, std::string(std::istreambuf_iterator<char>(std::cin), {}));
+  if (!options.bench.empty()) {
+    run_bench(options);
   } else {
-    const MappedFile file(options.file);
-    run_text(tokenizer, options, {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    const Tokenizer tokenizer = open_tokenizer(options.tokenizer);
+    if (options.jsonl) {
+      LineReader lines(options.file);
+      run_jsonl(tokenizer, options, lines);
+    } else {
+      run_text(tokenizer, options, options.text ? *options.text : read_file(options.file));
+    }
   }
   flush_out();
 }
@@ -158,14 +191,24 @@ void add_tokenize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "Text to token ids and back");
   auto options = std::make_shared<Options>();
   command->add_option("tokenizer", options->tokenizer, "NAME.mlt, or NAME, NAME.mlb, NAME.json beside it")->required();
-  command->add_option("file", options->file, "The text; - or nothing: standard input");
-  command->add_option("--text", options->text, "The text itself");
-  command->add_flag("--jsonl", options->jsonl, "A JSON string a line in, a JSON list of ids a line out");
-  command->add_flag("--decode", options->decode, "The other way: ids in, text out");
-  command->add_flag("--special", options->special, "Add what the tokenizer adds of itself (BOS)");
-  command->add_flag("--no-bos", options->no_bos, "No BOS, also with --special");
-  command->add_flag("--skip-special", options->skip_special, "Leave control tokens out when decoding");
-  command->add_option("--bench", options->bench, "Measure how fast this file is encoded");
+  CLI::Option* file = command->add_option("file", options->file, "The text; - or nothing: standard input");
+  CLI::Option* text = command->add_option("--text", options->text, "The text itself")->excludes(file);
+  CLI::Option* jsonl =
+      command->add_flag("--jsonl", options->jsonl, "A JSON string a line in, a JSON list of ids a line out")->excludes(text);
+  CLI::Option* decode = command->add_flag("--decode", options->decode, "The other way: ids in, text out");
+  command->add_flag("--json", options->json, "One JSON value out: a list of ids; decoded, a string")->excludes(jsonl);
+  command->add_flag("--special,!--no-special", options->special, "Add what the tokenizer adds of itself (BOS); the default is not to");
+  command->add_flag("--skip-special", options->skip_special, "Leave control tokens out when decoding")->needs(decode);
+  CLI::Option* count = command->add_flag("--count", options->count, "Only how many ids")->excludes(decode);
+  command->add_flag("--pieces", options->pieces, "A line for each token: its id and text")->excludes(count)->excludes(decode);
+  command->add_flag("--offsets", options->offsets, "A line for each token: its id and where in the text it is, bytes begin to end - 1")
+      ->excludes(count)
+      ->excludes(decode);
+  command->add_option("--bench", options->bench, "Measure how fast this file is encoded")
+      ->excludes(file)
+      ->excludes(text)
+      ->excludes(jsonl)
+      ->excludes(decode);
   command->callback([options] { run(*options); });
 }
 

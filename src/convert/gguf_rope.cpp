@@ -22,7 +22,7 @@ double llama3_factor(const Llama3Scaling& p, double inverse) {
 bool verifies(const Llama3Scaling& p, std::span<const float> factors, double theta, std::uint32_t rotated) {
   if (!(p.factor > 0 && p.low > 0 && p.high > p.low && p.original > 0)) return false;
   for (std::size_t i = 0; i < factors.size(); ++i) {
-    const double inverse = std::pow(theta, -(2.0 * static_cast<double>(i)) / rotated);
+    const double inverse = math::pow(theta, -(2.0 * static_cast<double>(i)) / rotated);
     // The file's factors were computed in float32 by someone else; a wrong parameter shows far above this.
     if (!(std::fabs(llama3_factor(p, inverse) / static_cast<double>(factors[i]) - 1) < 1e-4)) return false;
   }
@@ -37,7 +37,7 @@ std::optional<Llama3Scaling> solve(std::span<const float> factors, double theta,
     const double f = static_cast<double>(factors[i]);
     if (!(f > 1.0001 && f < most * 0.9999)) continue;
     const int at = found == 0 ? 0 : 1;
-    u[at] = std::pow(theta, -(2.0 * static_cast<double>(i)) / rotated) / kTwoPi;
+    u[at] = math::pow(theta, -(2.0 * static_cast<double>(i)) / rotated) / kTwoPi;
     s[at] = (1 / f - 1 / most) / (1 - 1 / most);
     ++found;
   }

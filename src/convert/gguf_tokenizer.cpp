@@ -31,6 +31,7 @@ constexpr PreTokenizer kPreTokenizers[] = {
     {"llama-bpe", kMltIgnoreMerges, true},
     {"llama3", kMltIgnoreMerges, true},
     {"llama-v3", kMltIgnoreMerges, true},
+    {"smaug-bpe", 0, false},  // Llama 3's regex, without its ignore_merges
     {"qwen2", kQwen2, false},
     {"deepseek-r1-qwen", kQwen2, false},
     {"qwen35", kQwen2 | kMltMarksAreLetters, false},
@@ -117,7 +118,9 @@ void convert_merges(const GgufTokenizer& source, Mlt& mlt) {
 }
 
 /// SentencePiece has scores instead of merges. Every split of a piece into two pieces is a merge; the higher score comes first, then the
-/// longer left part, then the longer right part (in characters), then the lower ids: as the tokenizers library's converter ranks them.
+/// longer left part, then the longer right part (in characters), then the lower ids: as transformers' generate_merges ranks them.
+/// Llama 2's own tokenizer.json ranks the splits of one piece by their ids alone; no difference
+/// in ids was found on 20,575 texts.
 void derive_merges(const GgufTokenizer& source, Mlt& mlt) {
   struct Split {
     double score;

@@ -145,9 +145,9 @@ void HfCheckpoint::add_tensors(const std::string& file, const std::map<std::stri
       const auto it = where->find(t.name);
       if (it != where->end() && in(folder_, it->second) != file) continue;
     }
-    std::string name = t.name;
-    if (!tensors_.emplace(std::move(name), std::move(t)).second)
-      fail(ML_E_FORMAT, "{}: the tensor {} is in another file of the folder too", file, printable(t.name));
+    const std::string name = t.name;
+    if (!tensors_.emplace(name, std::move(t)).second)
+      fail(ML_E_FORMAT, "{}: the tensor {} is in another file of the folder too", file, printable(name));
   }
 }
 

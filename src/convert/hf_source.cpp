@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "convert/rows.h"
 #include "formats/gguf.h"  // printable
 #include "formats/mlb.h"
@@ -47,12 +48,12 @@ bool same_values(const HfCheckpoint& checkpoint, const SafeTensor& a, const Safe
   return true;
 }
 
-/// Whether tok_emb is the classifier: what the files hold counts more than what config.json says.
+/// Whether tok_emb is the classifier: what the files hold counts more than what config.json says, so that the .mlb is that of a GGUF
+/// of the same values.
 bool shares_classifier(const HfCheckpoint& checkpoint, bool fallback) {
   const HfConfig& config = checkpoint.config();
   const auto inner = config.boolean("tie_word_embeddings"), around = config.outer().boolean("tie_word_embeddings");
-  const bool tied = inner || around ? inner.value_or(false) || around.value_or(false) : fallback;
-  if (!tied || checkpoint.lm_head().empty()) return tied;
+  if (checkpoint.lm_head().empty()) return inner || around ? inner.value_or(false) || around.value_or(false) : fallback;
   const SafeTensor* embedding = checkpoint.tensor(checkpoint.prefix() + "embed_tokens.weight");
   return embedding != nullptr && same_values(checkpoint, *checkpoint.tensor(checkpoint.lm_head()), *embedding);
 }
@@ -101,7 +102,7 @@ void llama3_scaling(const HfKeys& keys, MlbHeader& h) {
 
 /// The factor on cos and sin, as transformers finds it.
 double yarn_attention_factor(const HfKeys& keys, double factor) {
-  const auto scale = [&](double m) { return factor > 1 ? 0.1 * m * std::log(factor) + 1 : 1.0; };
+  const auto scale = [&](double m) { return factor > 1 ? 0.1 * m * math::log(factor) + 1 : 1.0; };
   if (const auto given = keys.number("attention_factor")) return *given;
   const double mscale = keys.number("mscale").value_or(0), all_dim = keys.number("mscale_all_dim").value_or(0);
   return mscale != 0 && all_dim != 0 ? scale(mscale) / scale(all_dim) : scale(1);

@@ -14,16 +14,18 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Feeds the prompt; the last row's logits are wanted. False if it was cancelled.
-bool prefill(const Model& model, Context& context, Batch& batch, Sequence& sequence, std::span<const std::int32_t> prompt,
+/// Feeds what the session lacks of the prompt; the last row's logits are wanted. False if it was cancelled.
+bool prefill(const Model& model, Context& context, Batch& batch, Session& session, std::span<const std::int32_t> prompt,
              const GenerateOptions& options) {
-  std::vector<BatchRow> rows;
-  for (std::size_t i = 0; i < prompt.size(); i += rows.size()) {
+  // The next prompt may differ from this one in how the answer is opened.
+  constexpr std::size_t kOpening = 16;
+  const std::size_t place = prompt.size() > kOpening ? prompt.size() - kOpening : 0;
+  while (session.length() < prompt.size()) {
     if (options.cancelled && options.cancelled()) return false;
-    rows.clear();
-    for (std::size_t j = i; j < std::min(prompt.size(), i + options.chunk); ++j)
-      rows.push_back({&sequence, prompt[j], j + 1 == prompt.size()});
-    forward(model, context, batch, rows);
+    const std::size_t at = session.length();
+    const std::size_t end = std::min({prompt.size(), at + options.chunk, at < place ? place : prompt.size()});
+    session.feed(model, context, batch, prompt.subspan(at, end - at), end == prompt.size());
+    if (end == place || end == prompt.size()) session.keep();
   }
   return true;
 }
@@ -40,13 +42,63 @@ std::size_t context_limit(const Model& model, std::span<const std::int32_t> prom
 
 }  // namespace
 
+bool Session::rewinds() const {
+  const KvLayout& layout = pool_->layout();
+  return layout.page_bytes(KvLayout::linear) == 0 && layout.page_bytes(KvLayout::windowed) == 0;
+}
+
+std::size_t Session::reuse(std::span<const std::int32_t> prompt) {
+  const auto shared = [&](const State& state) {
+    const std::size_t most = std::min(state.ids.size(), prompt.empty() ? 0 : prompt.size() - 1);
+    return static_cast<std::size_t>(
+        std::mismatch(state.ids.begin(), state.ids.begin() + static_cast<std::ptrdiff_t>(most), prompt.begin()).first - state.ids.begin());
+  };
+  std::erase_if(kept_, [&](const State& state) { return shared(state) < state.ids.size(); });
+  const std::size_t same = shared(now_);
+  if (same == now_.ids.size()) return same;
+  if (rewinds()) {
+    now_.sequence.rewind(same);
+    now_.ids.resize(same);
+  } else if (kept_.empty()) {
+    now_ = {Sequence(*pool_), {}};
+  } else {
+    now_ = kept_.back();
+  }
+  return now_.ids.size();
+}
+
+void Session::feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens, bool last_wanted) {
+  rows_.clear();
+  for (const std::int32_t token : tokens) rows_.push_back({&now_.sequence, token, false});
+  if (!rows_.empty()) rows_.back().wants_logits = last_wanted;
+  try {
+    forward(model, context, batch, rows_);
+  } catch (...) {
+    kept_.clear();
+    now_ = {Sequence(*pool_), {}};
+    throw;
+  }
+  now_.ids.insert(now_.ids.end(), tokens.begin(), tokens.end());
+}
+
+void Session::keep() {
+  constexpr std::size_t kPlaces = 4;
+  if (rewinds() || now_.ids.empty()) return;
+  if (kept_.size() == kPlaces) kept_.erase(kept_.begin());
+  kept_.push_back(now_);
+}
+
 Generation generate(const Model& model, const Tokenizer& tokenizer, Context& context, std::span<const std::int32_t> prompt,
                     const GenerateOptions& options) {
+  Session session(model, options.kv);
+  return generate(model, tokenizer, context, session, prompt, options);
+}
+
+Generation generate(const Model& model, const Tokenizer& tokenizer, Context& context, Session& session,
+                    std::span<const std::int32_t> prompt, const GenerateOptions& options) {
   const std::size_t limit = context_limit(model, prompt, options);
   Sampler sampler(options.sampling, std::min<std::size_t>(model.header().vocab, tokenizer.vocab_size()));
-  StreamDecoder decoder(tokenizer, true);
-  PagePool pool(KvLayout(model.mlb(), options.kv));
-  Sequence sequence(pool);
+  StreamDecoder decoder(tokenizer, true, options.continues);
   Batch batch;
   batch.importance = options.importance;
   std::vector<float> logits(model.header().vocab);
@@ -57,7 +109,8 @@ Generation generate(const Model& model, const Tokenizer& tokenizer, Context& con
   };
 
   const auto start = Clock::now();
-  bool running = prefill(model, context, batch, sequence, prompt, options);
+  result.reused = session.reuse(prompt);
+  const bool running = prefill(model, context, batch, session, prompt, options);
   result.finish = Finish::cancelled;
   result.prompt_seconds = seconds_since(start);
   const auto answer_start = Clock::now();
@@ -76,12 +129,11 @@ Generation generate(const Model& model, const Tokenizer& tokenizer, Context& con
       break;
     }
     if (options.cancelled && options.cancelled()) break;
-    const BatchRow row{&sequence, id, true};
-    forward(model, context, batch, {&row, 1});
+    session.feed(model, context, batch, {&id, 1}, true);
   }
   emit(decoder.finish());
   result.answer_seconds = seconds_since(answer_start);
-  result.kv_bytes = pool.bytes();
+  result.kv_bytes = session.kv_bytes();
   return result;
 }
 

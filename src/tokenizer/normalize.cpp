@@ -157,7 +157,7 @@ Stretch next_stretch(std::string_view text, std::size_t from) {
 
 }  // namespace
 
-std::string_view to_nfc(std::string_view text, std::string& buffer) {
+std::string_view to_nfc(std::string_view text, std::string& buffer, std::vector<NormalizedStretch>* stretches) {
   Stretch stretch = next_stretch(text, 0);
   if (stretch.begin == text.size()) return text;
   buffer.clear();
@@ -173,7 +173,9 @@ std::string_view to_nfc(std::string_view text, std::string& buffer) {
     }
     reorder(codes);
     compose(codes);
+    const std::size_t before = buffer.size();
     for (const char32_t code : codes) append_utf8(code, buffer);
+    if (stretches != nullptr) stretches->push_back({stretch.begin, stretch.end, before, buffer.size()});
     done = stretch.end;
   }
 }

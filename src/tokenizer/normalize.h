@@ -5,11 +5,18 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace krafla {
 
+/// What a stretch of text, bytes [begin, end), became: bytes [new_begin, new_end) of the result.
+struct NormalizedStretch {
+  std::size_t begin, end, new_begin, new_end;
+};
+
 /// `text` in NFC: itself where nothing changes, else put together in `buffer`, which the result then views. Any bytes are legal; one
 /// that is not UTF-8 stays as it is and nothing composes across it. Text that is in NFC without combining marks is only looked at.
-std::string_view to_nfc(std::string_view text, std::string& buffer);
+/// `stretches`, if not null, gets those that may have changed, in order; all between them stayed as it was.
+std::string_view to_nfc(std::string_view text, std::string& buffer, std::vector<NormalizedStretch>* stretches = nullptr);
 
 }  // namespace krafla

@@ -67,8 +67,15 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeO
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 3 + 2);
   if (bos_ >= 0 && options.add_bos.value_or((flags_ & kMltPrependBos) != 0)) ids.push_back(bos_);
+  if (options.ranges != nullptr) options.ranges->assign(ids.size(), {0, 0});
   std::size_t done = 0;
   std::string buffer;
+  const auto encode_up_to = [&](std::size_t end) {
+    const std::size_t before = ids.size();
+    const std::string_view part = text.substr(done, end - done);
+    encode_text(part, done == 0, buffer, ids);
+    if (options.ranges != nullptr) find_ranges(part, done, std::span(ids).subspan(before), *options.ranges);
+  };
   auto literal = options.literal.begin();
   for (std::size_t at = 0; (at = added_.candidate(text, at)) != std::string_view::npos;) {
     while (literal != options.literal.end() && literal->second <= at) ++literal;
@@ -79,29 +86,35 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeO
       ++at;
       continue;
     }
-    encode_text(text.substr(done, at - done), done == 0, buffer, ids);
+    encode_up_to(at);
     ids.push_back(match.id);
+    if (options.ranges != nullptr) options.ranges->emplace_back(at, at + match.length);
     done = at += match.length;
   }
-  encode_text(text.substr(done), done == 0, buffer, ids);
+  encode_up_to(text.size());
   return ids;
 }
 
 std::vector<std::vector<std::int32_t>> Tokenizer::encode_batch(ThreadPool& pool, std::span<const std::string_view> texts,
                                                                const EncodeOptions& options) const {
   std::vector<std::vector<std::int32_t>> result(texts.size());
+  if (options.ranges != nullptr) fail(ML_E_ARG, "a batch of texts gives no ranges");
   pool.run(texts.size(), [&](std::size_t i, int) { result[i] = encode(texts[i], options); });
   return result;
+}
+
+/// The prefix: none, or before every text, or before the first one, unless it has one already (as the library's Metaspace does it).
+bool Tokenizer::puts_space_before(std::string_view text, bool at_start) const {
+  if (!sentencepiece_ || (flags_ & kMltNoPrefix) != 0) return false;
+  return (flags_ & kMltPrefixAtStart) == 0 || (at_start && !text.starts_with(' ') && !text.starts_with(kMltSpace));
 }
 
 /// `text`, which is between added tokens, as its pieces are cut: itself, or what `buffer` then holds.
 std::string_view Tokenizer::normalize(std::string_view text, bool at_start, std::string& buffer) const {
   if (!sentencepiece_) return (flags_ & kMltNfc) != 0 ? to_nfc(text, buffer) : text;
-  // The prefix: none, or before every text, or before the first one, unless it has one already (as the library's Metaspace does it).
-  const bool none = (flags_ & kMltNoPrefix) != 0 ||
-                    ((flags_ & kMltPrefixAtStart) != 0 && (!at_start || text.starts_with(' ') || text.starts_with(kMltSpace)));
-  if (none && text.find(kMltSpace) == std::string_view::npos) return text;
-  buffer.assign(none ? 0 : 1, ' ');
+  const bool prefix = puts_space_before(text, at_start);
+  if (!prefix && text.find(kMltSpace) == std::string_view::npos) return text;
+  buffer.assign(prefix ? 1 : 0, ' ');
   append_with_spaces(text, buffer);
   return buffer;
 }

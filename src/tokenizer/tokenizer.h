@@ -1,6 +1,6 @@
 // Text to token ids and back: the files are the pipeline. tokenizer.cpp joins them: added tokens are cut out of the text (vocabulary),
 // the rest is normalized (normalize) and becomes pieces (byte-level: pretokenize; SentencePiece: joints), each piece merges (bpe), and
-// ids become bytes (decode).
+// ids become bytes (decode). ranges says where in the text they come from.
 // Goals: the ids of the `tokenizers` library for every text; any bytes are legal input; linear time in practice, n log n at worst.
 #pragma once
 
@@ -33,6 +33,9 @@ struct EncodeOptions {
   bool parse_special = true;
   /// Ranges that are a user's, ascending and apart: no control token is made of text that touches one of them.
   std::span<const TextRange> literal = {};
+  /// If not null: gets, for each id, the bytes of the text it comes from. Tokens that share a character, or characters that NFC
+  /// put together, overlap; a space that SentencePiece puts before the text and BOS come from none, [n, n).
+  std::vector<TextRange>* ranges = nullptr;
 };
 
 /// Immutable and thread-safe after construction.
@@ -71,7 +74,9 @@ class Tokenizer {
   // Whether merging a token's own bytes gives the token back, so that a piece equal to it needs no merging.
   enum class Whole : std::uint8_t { kUnknown, kYes, kNo };
   void encode_text(std::string_view text, bool at_start, std::string& buffer, std::vector<std::int32_t>& ids) const;
+  bool puts_space_before(std::string_view text, bool at_start) const;
   std::string_view normalize(std::string_view text, bool at_start, std::string& buffer) const;
+  void find_ranges(std::string_view text, std::size_t at, std::span<const std::int32_t> ids, std::vector<TextRange>& ranges) const;
   std::size_t character_symbols(std::string_view text, std::int32_t* symbols) const;
   void encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
   bool merges_to_itself(std::int32_t id) const;

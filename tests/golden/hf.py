@@ -127,7 +127,7 @@ class Config:
 
 def rope_settings(c):
     """(global dict, local dict): every spelling of RoPE's settings, each with rope_theta and rope_type filled in."""
-    given = c.get("rope_parameters") or c.get("rope_scaling") or {}
+    given = c.get("rope_scaling") or c.get("rope_parameters") or {}   # both: as transformers 5 has it
     full, local = dict(given), {}
     if "full_attention" in given or "sliding_attention" in given:   # transformers 5: one dict per layer type
         full, local = dict(given.get("full_attention") or {}), dict(given.get("sliding_attention") or {})
@@ -362,16 +362,16 @@ def layer_tensors(ckpt, h, c, prefix, linear):
 
 
 def classifier(ckpt, c, embedding):
-    """The lm_head, or None where the embedding serves as one: what the file holds wins over the config."""
+    """The lm_head, or None where the embedding serves as one: what the file holds wins over the config, so an lm_head that
+    is the embedding bit for bit is not stored a second time, whatever the config says."""
     names = ("lm_head.weight", "language_model.lm_head.weight", "model.lm_head.weight")
     heads = [name for name in names if name in ckpt]
-    tied = c.get("tie_word_embeddings", False)
     if not heads:
-        if not tied:
+        if not c.get("tie_word_embeddings", False):
             raise Refused("tie_word_embeddings is false and the file has no lm_head.weight")
         return None
     head = ckpt.read(heads[0], embedding.shape)
-    return None if tied and np.array_equal(head.view(np.uint32), embedding.view(np.uint32)) else head
+    return None if np.array_equal(head.view(np.uint32), embedding.view(np.uint32)) else head
 
 
 def load(folder):

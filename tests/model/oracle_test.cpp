@@ -2,6 +2,7 @@
 // however the prompt is cut, whoever shares the batch, on every instruction set and number of threads.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -154,6 +155,26 @@ class Feeder {
   Batch batch_;
 };
 
+/// Pages and linear layers' state come back to the pool with what an earlier request left in them.
+TEST_P(Oracle, MemoryOfAnEarlierSequenceDoesNotMatter) {
+  Context context(choose_kernels(nullptr), 2);
+  const Model model(kModels + GetParam(), context.threads);
+  for (const Json& prompt : longest_prompts(oracle()[GetParam()])) {
+    PagePool pool(KvLayout(model.mlb(), kv_type(prompt)));
+    Feeder feeder(model, context, prompt);
+    {
+      Sequence first(pool);
+      feeder.feed(first, 0, feeder.size(), nullptr, 2);
+    }
+    const std::size_t bytes = pool.bytes();
+    Sequence second(pool);
+    Digest digest;
+    feeder.feed(second, 0, feeder.size(), &digest);
+    EXPECT_EQ(hex(digest.value()), text(prompt["fnv1a64"])) << prompt["kv"];
+    EXPECT_EQ(pool.bytes(), bytes) << "the second sequence did not get the first one's memory";
+  }
+}
+
 bool has_linear_layers(const Model& model) { return KvLayout(model.mlb(), KvType::f16).page_bytes(KvLayout::linear) > 0; }
 
 TEST_P(Oracle, ForkedAndRewoundSequencesAreExact) {
@@ -270,6 +291,38 @@ TEST(Verify, NamesTheFirstPositionThatIsNotANumber) {
   EXPECT_EQ(result.nan_token, static_cast<std::int32_t>((*result.first_nan * 7919 + 1) % bad.header().vocab));
   EXPECT_EQ(result.nan_token, 5);  // the token whose embedding is infinite
   EXPECT_FALSE(verify(good, context).first_nan.has_value());
+}
+
+/// A request whose keys and values are NaN, in the batch of another one and before a third one that gets its memory.
+TEST(Verify, ARequestOfNansLeavesTheOthersAlone) {
+  Context context(choose_kernels(nullptr), 2);
+  const Model model(kModels + "nan-q4.mlb", context.threads);
+  const std::size_t vocab = model.header().vocab;
+  for (const KvType type : {KvType::f16, KvType::f32, KvType::q8_0}) {
+    Feeder feeder(model, context, {{"ids", {1, 2, 3, 4, 6, 7, 8, 9}}});
+    PagePool fresh(KvLayout(model.mlb(), type)), pool(KvLayout(model.mlb(), type));
+    Sequence alone(fresh);
+    Digest want, mate, next;
+    feeder.feed(alone, 0, feeder.size(), &want);
+    {
+      Sequence bad(pool), beside(pool);
+      Batch batch;
+      for (const std::int32_t id : {1, 2, 3, 4, 6, 7, 8, 9}) {
+        const BatchRow rows[] = {{&bad, 5, true}, {&beside, id, true}};
+        std::vector<float> logits(2 * vocab);
+        forward(model, context, batch, rows);
+        classify(model, context, batch, 0, 2, logits.data());
+        EXPECT_TRUE(std::isnan(logits[0]));
+        mate.add({logits.data() + vocab, vocab});
+      }
+    }
+    const std::size_t bytes = pool.bytes();
+    Sequence after(pool);
+    feeder.feed(after, 0, feeder.size(), &next);
+    EXPECT_EQ(mate.value(), want.value());
+    EXPECT_EQ(next.value(), want.value());
+    EXPECT_EQ(pool.bytes(), bytes);
+  }
 }
 
 TEST(KvTypes, WindowedPagesAreFreedInEach) {

@@ -224,6 +224,15 @@ class Run(Case):
         self.assertEqual(texts[0], texts[1])
         self.assertNotEqual(texts[0], texts[2])
 
+    def test_raw_text_goes_on_with_its_space(self):
+        """SentencePiece takes a space away from the beginning of a text, but an answer to a raw prompt is no beginning."""
+        import mlt
+        model = self.make_model()
+        tokens = [(0, "\u2581".encode() + (b"x%d" % i if i else b"")) for i in range(97)]  # whatever comes begins with a space
+        mlt.write_mlt(self.folder / "m.mlt", mlt.Tokenizer(kind=mlt.SENTENCEPIECE, tokens=tokens))
+        self.assertTrue(self.answer(model, "--raw", "-p", " ", "-n", 2).startswith(b" "))
+        self.assertFalse(self.answer(model, "--chat-template", "chatml", "-p", " ", "-n", 2).startswith(b" x"))
+
     def test_names_of_the_page(self):
         model = self.make_model()
         want = self.answer(model, "--raw", "-p", "x", "-n", 5)
@@ -274,6 +283,63 @@ class Run(Case):
             process.communicate(timeout=60)
             self.assertEqual(process.returncode, 0)
             self.assertLess(time.monotonic() - start, 30)
+
+
+class Tokenize(Case):
+    MLT = DATA / "tokenizers/smollm2.mlt"
+
+    def out(self, *args, name=None, **kwargs):
+        result = krafla(*(() if name else ("tokenize",)), self.MLT, *args, name=name, **kwargs)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout.decode()
+
+    def test_forms_of_output(self):
+        text = "Hi \u65e5<|im_end|>"
+        ids = json.loads(self.out("--json", "--text", text))
+        self.assertEqual(self.out("--text", text), " ".join(map(str, ids)) + "\n")
+        self.assertEqual(self.out("--text", text, name="ml_tok"), " ".join(map(str, ids)) + "\n")
+        self.assertEqual(self.out(input=text.encode()), " ".join(map(str, ids)) + "\n")
+        self.assertEqual(self.out("--count", "--text", text), f"{len(ids)}\n")
+        tokens = json.loads(self.out("--json", "--offsets", "--pieces", "--text", text))
+        self.assertEqual([token["id"] for token in tokens], ids)
+        self.assertEqual(tokens[0], {"id": ids[0], "begin": 0, "end": 2, "piece": "Hi"})
+        self.assertEqual((tokens[-1]["begin"], tokens[-1]["end"], tokens[-1]["piece"]), (6, 16, "<|im_end|>"))
+        table = [line.split("\t") for line in self.out("--offsets", "--pieces", "--text", text).splitlines()]
+        self.assertEqual([[int(a), int(b), int(c), json.loads(d)] for a, b, c, d in table], [list(token.values()) for token in tokens])
+        self.assertEqual(json.loads(self.out("--decode", "--json", "--text", str(ids))), text)
+        self.assertEqual(self.out("--decode", "--skip-special", "--text", str(ids)), "Hi \u65e5")
+
+    def test_lines_of_json(self):
+        ids = [[int(i) for i in self.out(input=text).split()] for text in (b"a", b"b\n")]
+        self.assertEqual([json.loads(line) for line in self.out("--jsonl", input=b'"a"\n"b\\n"').splitlines()], ids)
+        self.assertEqual(self.out("--jsonl", "--count", input=b'"a"\n""\n'), "1\n0\n")
+
+    def test_special(self):
+        import mlt
+        mlt.write_mlt(self.folder / "b.mlt", mlt.Tokenizer(kind=2, flags=1, bos=0, tokens=[(1, b"<s>"), (0, b"a")]))
+        for options, want in (((), b"1\n"), (("--no-special",), b"1\n"), (("--special",), b"0 1\n")):
+            self.assertEqual(krafla("tokenize", self.folder / "b.mlt", "--text", "a", *options).stdout, want)
+
+    def test_bench(self):
+        file = self.folder / "text"
+        file.write_text("Hello there. " * 100)
+        figures = json.loads(self.out("--bench", file, "--json"))
+        self.assertEqual(figures["bytes"], 1300)
+        self.assertGreater(figures["mb_per_s"], 0)
+        self.assertIn("MB/s", self.out("--bench", file))
+
+    def test_input_that_cannot_be_read(self):
+        folder = os.open("/", os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        for options in ((), ("--jsonl",), ("--decode",)):
+            self.assert_fails(krafla("tokenize", self.MLT, *options, stdin=folder), 4, "ML_E_IO", "standard input")
+        for options in ((self.folder / "none",), ("--bench", self.folder / "none"), ("--jsonl", self.folder / "none")):
+            self.assert_fails(krafla("tokenize", self.MLT, *options), 4, "ML_E_IO", "none")
+
+    def test_options_that_exclude_each_other(self):
+        for options in (("--count", "--decode"), ("--pieces", "--decode"), ("--text", "a", "--jsonl"), ("x", "--text", "a"), ("--skip-special",)):
+            self.assert_fails(krafla("tokenize", self.MLT, *options), 2, "--")
+
 
 
 if __name__ == "__main__":

@@ -46,6 +46,11 @@ struct Expr {
   std::vector<std::string> operators = {};
 };
 
+/// Names that a macro's body speaks of. Without them the macro takes no arguments but its parameters.
+struct MacroNames {
+  bool varargs = false, kwargs = false, caller = false;
+};
+
 struct Stmt;
 using Body = std::vector<std::unique_ptr<Stmt>>;
 
@@ -57,7 +62,7 @@ struct Stmt {
     kFor,          // target in exprs[0] if exprs[1] (may be null); bodies: body, else; recursive
     kSet,          // target = exprs[0]
     kSetBlock,     // target = body through the filters exprs[0] (may be null)
-    kMacro,        // name, parameters, exprs: their defaults (null: none); bodies[0]
+    kMacro,        // name, parameters, exprs: their defaults (null: none); bodies[0]; takes
     kCallBlock,    // the call exprs[0], with a caller of parameters, defaults exprs[1..]; bodies[0]
     kFilterBlock,  // bodies[0] through exprs[0]
     kWith,         // parameters = exprs; bodies[0]
@@ -74,6 +79,7 @@ struct Stmt {
   std::vector<std::string> parameters = {};
   std::vector<Body> bodies = {};
   bool recursive = false;
+  MacroNames takes = {};
 };
 
 }  // namespace krafla::jinja

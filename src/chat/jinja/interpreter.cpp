@@ -35,6 +35,23 @@ class Interpreter::Nested {
   Interpreter& in_;
 };
 
+/// A frame that goes with the scope, and all made within, unless a macro or a recursive loop made there holds on to one of them.
+class Interpreter::Scope {
+ public:
+  Scope(Interpreter& in, Frame* parent) : in_(in), made_(in.frames_.size()), captured_(in.captured_), frame_(*in.make_frame(parent)) {}
+  ~Scope() {
+    while (in_.captured_ == captured_ && in_.frames_.size() > made_) in_.frames_.pop_back();
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  Frame& frame() { return frame_; }
+
+ private:
+  Interpreter& in_;
+  std::size_t made_, captured_;
+  Frame& frame_;
+};
+
 Text Interpreter::render(const Body& body, std::vector<std::pair<std::string, Value>> context) {
   try {
     Frame* globals = make_frame(nullptr);
@@ -123,7 +140,7 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt, Frame& frame, Text& out
       break;
     }
     case Stmt::Kind::kWith: run_with(stmt, frame, out); break;
-    case Stmt::Kind::kScope: return execute(stmt.bodies[0], *make_frame(&frame), out);
+    case Stmt::Kind::kScope: return execute(stmt.bodies[0], Scope(*this, &frame).frame(), out);
     case Stmt::Kind::kBreak: return Flow::kBreak;
     case Stmt::Kind::kContinue: return Flow::kContinue;
   }
@@ -141,7 +158,7 @@ void Interpreter::print(const Value& value, Text& out) {
 
 Text Interpreter::captured(const Body& body, Frame& frame) {
   Text text;
-  execute(body, *make_frame(&frame), text);
+  execute(body, Scope(*this, &frame).frame(), text);
   return text;
 }
 
@@ -155,7 +172,8 @@ std::vector<Value> Interpreter::kept_items(const Stmt& stmt, Frame& frame, const
   std::vector<Value> items = iterate(over);
   if (!stmt.exprs[1]) return items;
   std::vector<Value> kept;
-  Frame& scope = *make_frame(&frame);
+  Scope inner(*this, &frame);
+  Frame& scope = inner.frame();
   for (Value& item : items) {
     scope.names.clear();
     assign(*stmt.target, item, scope);
@@ -166,9 +184,10 @@ std::vector<Value> Interpreter::kept_items(const Stmt& stmt, Frame& frame, const
 
 void Interpreter::run_for(const Stmt& stmt, Frame& frame, const Value& over, int depth, Text& out) {
   loop_items_.push_back(kept_items(stmt, frame, over));
-  const std::vector<Value>& items = loop_items_.back();
+  std::vector<Value>& items = loop_items_.back();
   loops_.push_back({.items = &items, .index0 = 0, .depth0 = depth, .changed = {}, .call = {}});
   Loop& loop = loops_.back();
+  captured_ += stmt.recursive ? 1 : 0;
   if (stmt.recursive)
     loop.call = std::make_shared<const Callable>(Callable{"loop", [&stmt, &frame, depth](Interpreter& in, Arguments& arguments) -> Value {
                                                             const auto bound = bind("loop", arguments, {"iterable"});
@@ -176,17 +195,23 @@ void Interpreter::run_for(const Stmt& stmt, Frame& frame, const Value& over, int
                                                             if (bound[0] != nullptr) in.run_for(stmt, frame, *bound[0], depth + 1, inner);
                                                             return inner;
                                                           }});
-  if (items.empty() && stmt.bodies.size() > 1) execute(stmt.bodies[1], *make_frame(&frame), out);
+  if (items.empty() && stmt.bodies.size() > 1) execute(stmt.bodies[1], Scope(*this, &frame).frame(), out);
   for (; loop.index0 < items.size(); ++loop.index0) {
-    Frame& scope = *make_frame(&frame);
+    spend(1);
+    Scope inner(*this, &frame);
+    Frame& scope = inner.frame();
     scope.names.emplace_back("loop", &loop);
     assign(*stmt.target, items[loop.index0], scope);
     if (execute(stmt.bodies[0], scope, out) == Flow::kBreak) break;
   }
+  // A loop that a namespace still holds sees itself empty.
+  loop.index0 = 0;
+  std::vector<Value>().swap(items);
 }
 
 void Interpreter::run_with(const Stmt& stmt, Frame& frame, Text& out) {
-  Frame& scope = *make_frame(&frame);
+  Scope inner(*this, &frame);
+  Frame& scope = inner.frame();
   for (std::size_t i = 0; i < stmt.parameters.size(); ++i) scope.names.emplace_back(stmt.parameters[i], evaluate(*stmt.exprs[i], frame));
   execute(stmt.bodies[0], scope, out);
 }
@@ -200,6 +225,7 @@ void Interpreter::run_call_block(const Stmt& stmt, Frame& frame, Text& out) {
 }
 
 Value Interpreter::make_macro(const Stmt& stmt, Frame& frame, std::size_t first_default) {
+  ++captured_;
   Callable macro;
   macro.name = first_default == 0 ? stmt.name : "caller";
   macro.call = [&stmt, &frame, first_default](Interpreter& in, Arguments& arguments) {
@@ -213,18 +239,24 @@ Value Interpreter::make_macro(const Stmt& stmt, Frame& frame, std::size_t first_
 }
 
 Value Interpreter::call_macro(const Stmt& stmt, Frame& closure, std::size_t first_default, Arguments& arguments) {
-  Frame& scope = *make_frame(&closure);
+  Scope inner(*this, &closure);
+  Frame& scope = inner.frame();
   const std::size_t n = stmt.parameters.size();
+  if (arguments.values.size() > n && !stmt.takes.varargs)
+    fail(ML_E_FORMAT, "macro '{}' takes {} arguments, not {}", stmt.name, n, arguments.values.size());
   List rest{.items = {}, .form = List::Form::kTuple};
   for (std::size_t i = n; i < arguments.values.size(); ++i) rest.items.push_back(arguments.values[i]);
   Dict named;
   for (auto& [name, value] : arguments.named) {
     const auto at = static_cast<std::size_t>(std::find(stmt.parameters.begin(), stmt.parameters.end(), name) - stmt.parameters.begin());
-    if (at < std::min(n, arguments.values.size())) fail(ML_E_FORMAT, "macro {} gets two values for {}", stmt.name, name);
-    if (name == "caller")
+    if (at < std::min(n, arguments.values.size())) fail(ML_E_FORMAT, "macro '{}' gets two values for {}", stmt.name, name);
+    if (at < n) continue;
+    if (name == "caller" && stmt.takes.caller)
       scope.names.emplace_back("caller", value);
-    else if (at == n)
+    else if (stmt.takes.kwargs)
       named.set(Value::text(name), value);
+    else
+      fail(ML_E_FORMAT, "macro '{}' takes no argument named '{}'", stmt.name, name);
   }
   for (std::size_t i = 0; i < n; ++i) {
     const std::string& name = stmt.parameters[i];

@@ -55,6 +55,7 @@ class Interpreter {
  private:
   enum class Flow { kNext, kBreak, kContinue };
   class Nested;
+  class Scope;
 
   Flow execute(const Body& body, Frame& frame, Text& out);
   Flow execute(const Stmt& stmt, Frame& frame, Text& out);
@@ -87,7 +88,8 @@ class Interpreter {
   std::size_t work_ = 0;
   int depth_ = 0;
   int line_ = 1;
-  // They live as long as the interpreter: macros keep their scopes, and nothing is torn down recursively.
+  std::size_t captured_ = 0;  // scopes that macros and recursive loops hold on to
+  // Frames that something holds on to, namespaces and loops live as long as the interpreter; nothing is torn down recursively.
   std::deque<Frame> frames_;
   std::deque<Namespace> namespaces_;
   std::deque<Loop> loops_;

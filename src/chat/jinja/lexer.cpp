@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/error.h"
 #include "chat/jinja/text.h"
@@ -164,7 +165,24 @@ class Lexer {
     while (is_digit(at(i)) || (at(i) == '_' && is_digit(at(i + 1)))) ++i;
     return i;
   }
+  /// 0x, 0o or 0b and digits; false if that is not what stands here.
+  bool based_number() {
+    constexpr std::string_view kLetters = "xXoObB";
+    const std::size_t letter = at(at_) == '0' ? kLetters.find(at(at_ + 1)) : std::string_view::npos;
+    if (letter == std::string_view::npos) return false;
+    std::size_t i = at_ + 2;
+    while (is_digit(at(i)) || is_name_start(at(i))) ++i;
+    std::string digits = text_.substr(at_ + 2, i - at_ - 2);
+    std::erase(digits, '_');
+    std::int64_t value = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, letter < 2 ? 16 : letter < 4 ? 8 : 2);
+    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size()) wrong("a number that is none, or too large");
+    add(Token::Kind::kInteger, std::to_string(value));
+    move_to(i);
+    return true;
+  }
   void number() {
+    if (based_number()) return;
     std::size_t i = digits_end(at_);
     bool real = false;
     const bool after_dot = at_ > 0 && text_[at_ - 1] == '.';

@@ -25,7 +25,7 @@ std::vector<TextRange> split_space(std::string_view text, std::int64_t most) {
   std::size_t at = stripped(text, true, false).first;
   while (at < text.size()) {
     if (most == 0) {
-      parts.emplace_back(at, stripped(text, false, true).second);
+      parts.emplace_back(at, text.size());
       break;
     }
     std::size_t end = at;
@@ -40,7 +40,7 @@ std::vector<TextRange> split_space_right(std::string_view text, std::int64_t mos
   std::vector<TextRange> words = split_space(text, -1);
   if (most < 0 || static_cast<std::int64_t>(words.size()) <= most + 1) return words;
   const auto keep = static_cast<std::ptrdiff_t>(static_cast<std::int64_t>(words.size()) - most);
-  words[static_cast<std::size_t>(keep - 1)].first = words[0].first;
+  words[static_cast<std::size_t>(keep - 1)].first = 0;
   words.erase(words.begin(), words.begin() + (keep - 1));
   return words;
 }

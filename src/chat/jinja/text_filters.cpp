@@ -225,9 +225,18 @@ Value center(Interpreter& in, const Value& input, Arguments& arguments) {
   if (arguments.values.empty() && arguments.named.empty()) arguments.values.emplace_back(std::int64_t{80});
   return call_method(in, input, "center", arguments);
 }
+/// Runs of letters, digits and _; beyond ASCII, of all that is no white space.
 Value wordcount(Interpreter& in, const Value& input, Arguments&) {
-  Arguments none;
-  return static_cast<std::int64_t>(in.iterate(call_method(in, input, "split", none)).size());
+  const Text text = in.text(input);
+  std::int64_t count = 0;
+  bool inside = false;
+  for (std::size_t at = 0; at < text.bytes.size(); at += character_at(text.bytes, at).size) {
+    const std::uint32_t c = character_at(text.bytes, at).code;
+    const bool word = c >= 0x80 ? !is_space(c) : c == '_' || (c >= '0' && c <= '9') || to_upper(c) != to_lower(c);
+    count += word && !inside ? 1 : 0;
+    inside = word;
+  }
+  return count;
 }
 
 /// RFC 3986's unreserved characters and / stay.

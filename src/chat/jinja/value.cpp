@@ -268,7 +268,10 @@ std::string float_repr(double value) {
   return out.find('.') == std::string::npos ? out + ".0" : out;
 }
 
-Text repr(const Value& value) { return value.as_text() != nullptr ? text_repr(*value.as_text()) : to_text(value); }
+Text repr(const Value& value) {
+  if (value.is_undefined()) return Text("Undefined");
+  return value.as_text() != nullptr ? text_repr(*value.as_text()) : to_text(value);
+}
 
 Text to_text(const Value& value) {
   if (const Text* text = value.as_text()) return *text;

@@ -1,0 +1,56 @@
+// What the commands that answer (run, chat) share: the model with its tokenizer and JSON, how tokens are chosen, what ends an answer.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chat/chat.h"
+#include "cli/compute.h"
+#include "engine/generate.h"
+#include "engine/model_files.h"
+
+namespace krafla::cli {
+
+struct AnswerOptions {
+  ComputeOptions compute;
+  std::string system, tokenizer, chat_template;
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;  // unset: the model's
+  std::optional<int> top_k;
+  GenerateOptions generate;
+};
+
+/// Declares MODEL and all options that say how to answer.
+void add_answer_options(CLI::App& command, AnswerOptions& options);
+
+/// A model's three files, open. The tokenizer belongs to the model: ML_E_SHAPE otherwise.
+struct AnswerModel {
+  explicit AnswerModel(const AnswerOptions& options);
+  ModelFiles files;
+  ModelInfo info;
+  std::unique_ptr<Context> context;
+  Model model;
+  std::string mlt;
+  Tokenizer tokenizer;
+};
+
+/// As asked for, else as the model's JSON says, else the program's defaults.
+SamplingOptions sampling_of(const AnswerOptions& options, const SamplingDefaults& model);
+
+/// The ids that end an answer. ML_E_FORMAT for one that the tokenizer does not have.
+std::vector<std::int32_t> end_ids(const AnswerModel& loaded);
+
+/// The text or the name of the template to use; empty: there is none. `--chat-template` takes a file's name or a built-in one's.
+std::string find_template(const AnswerOptions& options, const ModelInfo& info);
+
+SpecialTokens special_tokens(const AnswerModel& loaded);
+
+/// Whether Ctrl-C was pressed since start_answer(), which has it end the answer; pressed again, it ends the program.
+bool interrupted();
+void start_answer();
+
+/// Writes and flushes standard output; ML_E_IO.
+void write_out(std::string_view text);
+
+}  // namespace krafla::cli

@@ -1,0 +1,238 @@
+// `krafla chat`: a conversation in the terminal, or one message a line in a pipe.
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "chat/chat_template.h"
+#include "chat/parse_answer.h"
+#include "cli/answer.h"
+#include "cli/commands.h"
+#include "cli/line_editor.h"
+#include "cli/text.h"
+
+namespace krafla::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kHelp =
+    "/help               this\n"
+    "/system TEXT        the system message; without TEXT: none. Begins anew\n"
+    "/reset              begin anew\n"
+    "/regen              answer the last message again\n"
+    "/set NAME VALUE     temperature, top_k, top_p, min_p, repetition_penalty, seed, max_tokens, or a variable of the template\n"
+    "/save FILE          write the conversation, as JSON\n"
+    "/load FILE          go on with a saved one\n"
+    "Ctrl-C stops an answer; Ctrl-C or Ctrl-D at the prompt leaves.\n";
+
+struct ChatOptions : AnswerOptions {
+  bool verbose = false;
+};
+
+class Chat {
+ public:
+  explicit Chat(ChatOptions& options)
+      : options_(options), loaded_(options), template_(open_template()), session_(loaded_.model, options.generate.kv) {
+    options_.generate.sampling = sampling_of(options, loaded_.info.sampling);
+    options_.generate.end_ids = end_ids(loaded_);
+    options_.generate.cancelled = interrupted;
+    input_.tokens = special_tokens(loaded_);
+    reset();
+  }
+
+  void run() {
+    LineEditor lines("> ");
+    if (lines.interactive()) write_out(fmt::format("{}; /help tells what else can be said\n", loaded_.files.mlb));
+    for (std::string line; lines.next(line);) {
+      if (line.empty()) continue;
+      try {
+        line.starts_with('/') ? command(line) : say(line);
+      } catch (const Error& e) {
+        if (!lines.interactive() || e.status() == ML_E_IO) throw;
+        write_out(fmt::format("{}\n", e.what()));
+      }
+    }
+    if (lines.interactive()) write_out("\n");
+  }
+
+ private:
+  ChatTemplate open_template() const {
+    const std::string text = find_template(options_, loaded_.info);
+    if (text.empty()) fail(ML_E_ARG, "{}: has no chat template; name one with --chat-template", loaded_.files.json);
+    return ChatTemplate(text);
+  }
+
+  void reset() {
+    input_.messages = Json::array();
+    if (!options_.system.empty()) input_.messages.push_back({{"role", "system"}, {"content", options_.system}});
+  }
+
+  void say(const std::string& text) {
+    input_.messages.push_back({{"role", "user"}, {"content", text}});
+    try {
+      answer();
+    } catch (...) {
+      input_.messages.erase(input_.messages.size() - 1);  // as if it had not been said
+      throw;
+    }
+  }
+
+  void answer() {
+    const Prompt prompt = template_.render(input_);
+    const auto ids = loaded_.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
+    AnswerStyle style{loaded_.info.reasoning_open, loaded_.info.reasoning_close, false, ToolFormat::kNone};
+    const std::string_view text = std::string_view(prompt.text).substr(0, prompt.text.find_last_not_of(" \n") + 1);
+    style.reasoning_opened = !style.reasoning_open.empty() && text.ends_with(style.reasoning_open);
+    AnswerParser parser(style);
+    std::string content, reasoning;
+    const auto take = [&](const std::vector<AnswerPart>& parts) {
+      for (const AnswerPart& part : parts) {
+        if (part.kind == AnswerPart::Kind::kText) content += part.text;
+        if (part.kind == AnswerPart::Kind::kReasoning) reasoning += part.text;
+        show(part);
+      }
+    };
+    options_.generate.on_text = [&](std::string_view piece) { take(parser.feed(piece)); };
+    start_answer();
+    const Generation result = generate(loaded_.model, loaded_.tokenizer, *loaded_.context, session_, ids, options_.generate);
+    take(parser.finish());
+    write_out("\n");
+    Json message = {{"role", "assistant"}, {"content", content}};
+    if (!reasoning.empty()) message["reasoning_content"] = reasoning;
+    input_.messages.push_back(std::move(message));
+    if (options_.verbose || terminal_) show_speed(ids.size(), result);
+  }
+
+  /// A terminal gets the reasoning dimmed, without its markers, and no control characters; a pipe what the model wrote.
+  void show(const AnswerPart& part) const {
+    if (!terminal_) return write_out(part.text);
+    if (part.kind == AnswerPart::Kind::kMarker) return write_out("\n");
+    std::string text;
+    for (const char c : part.text) {
+      const auto byte = static_cast<unsigned char>(c);
+      text += (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+    }
+    write_out(part.kind == AnswerPart::Kind::kReasoning ? "\x1b[2m" + text + "\x1b[0m" : text);
+  }
+
+  void show_speed(std::size_t prompt_tokens, const Generation& result) const {
+    const auto rate = [](std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
+    std::fflush(stdout);
+    std::fprintf(stderr, "[prompt %zu tokens, %zu of them known, %.1f tokens/s; answer %zu tokens, %.1f tokens/s%s]\n", prompt_tokens,
+                 result.reused, rate(prompt_tokens - result.reused, result.prompt_seconds), result.ids.size(),
+                 rate(result.ids.size(), result.answer_seconds),
+                 result.finish == Finish::length      ? "; cut off"
+                 : result.finish == Finish::cancelled ? "; stopped"
+                                                      : "");
+  }
+
+  void command(const std::string& line) {
+    const std::size_t space = std::min(line.find_first_of(" \n"), line.size());
+    const std::string name = line.substr(0, space), rest = space < line.size() ? line.substr(space + 1) : "";
+    if (name == "/help") return write_out(kHelp);
+    if (name == "/reset") return reset();
+    if (name == "/regen") return again();
+    if (name == "/set") return set(rest);
+    if (name == "/save") return save(rest);
+    if (name == "/load") return load(rest);
+    if (name != "/system") fail(ML_E_ARG, "{}: there is no such command; /help names them", name);
+    options_.system = rest;
+    reset();
+  }
+
+  /// Another answer needs other random numbers.
+  void again() {
+    Json& messages = input_.messages;
+    if (messages.empty() || messages.back()["role"] != "assistant") fail(ML_E_ARG, "there is no answer yet");
+    const Json old = messages.back();
+    messages.erase(messages.size() - 1);
+    ++options_.generate.sampling.seed;
+    try {
+      answer();
+    } catch (...) {
+      messages.push_back(old);
+      throw;
+    }
+  }
+
+  void set(const std::string& text) {
+    const std::size_t space = text.find(' ');
+    if (space == std::string::npos) fail(ML_E_ARG, "/set NAME VALUE: a value is missing");
+    const std::string name = text.substr(0, space), value = text.substr(space + 1);
+    const Json json = Json::parse(value, nullptr, false);
+    SamplingOptions& sampling = options_.generate.sampling;
+    const auto number = [&]() -> const Json& {
+      if (!json.is_number()) fail(ML_E_ARG, "/set {}: \"{}\" is not a number", name, value);
+      return json;
+    };
+    const auto whole = [&](std::int64_t least) {
+      if (!number().is_number_integer() || json.get<std::int64_t>() < least)
+        fail(ML_E_ARG, "/set {}: a whole number from {} on", name, least);
+      return json.get<std::int64_t>();
+    };
+    SamplingOptions changed = sampling;
+    if (name == "temperature")
+      changed.temperature = number().get<float>();
+    else if (name == "top_p")
+      changed.top_p = number().get<float>();
+    else if (name == "min_p")
+      changed.min_p = number().get<float>();
+    else if (name == "repetition_penalty")
+      changed.repetition_penalty = number().get<float>();
+    else if (name == "top_k")
+      changed.top_k = static_cast<int>(whole(0));
+    else if (name == "seed")
+      changed.seed = static_cast<std::uint64_t>(whole(0));
+    else if (name == "max_tokens")
+      options_.generate.max_tokens = static_cast<std::size_t>(whole(1));
+    else
+      input_.variables[name] = json.is_discarded() ? Json(value) : json;
+    const Sampler check(changed, 1);
+    sampling = changed;
+  }
+
+  void save(const std::string& path) const {
+    OutputFile file(path);
+    const std::string text = Json{{"messages", input_.messages}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    file.write(text.data(), text.size());
+    file.commit();
+  }
+
+  void load(const std::string& path) {
+    const Json json = Json::parse(read_file(path), nullptr, false);
+    if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array())
+      fail(ML_E_FORMAT, "{}: is no saved conversation: an object with \"messages\", a list", path);
+    const ChatInput before = input_;
+    input_.messages = json["messages"];
+    try {
+      template_.render(input_);
+    } catch (...) {
+      input_ = before;
+      throw;
+    }
+  }
+
+  ChatOptions& options_;
+  AnswerModel loaded_;
+  ChatTemplate template_;
+  Session session_;
+  ChatInput input_;
+  bool terminal_ = ::isatty(STDOUT_FILENO) == 1;
+};
+
+}  // namespace
+
+void add_chat(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("chat", "Talk with a model; in a pipe, each line is a message");
+  auto options = std::make_shared<ChatOptions>();
+  add_answer_options(*command, *options);
+  command->add_flag("-v,--verbose", options->verbose, "Print the speed of each answer to standard error; a terminal gets it anyway");
+  command->callback([options] { Chat(*options).run(); });
+}
+
+}  // namespace krafla::cli
