@@ -166,7 +166,9 @@ def mll_of(base, target):
         for _ in range(int(chunks) * int(ctx - 1 - ctx // 2)):
             scale, least = np.frombuffer(file.read(8), "<f4")
             steps = np.frombuffer(file.read(2 * int(vocab + vocab % 2)), "<u2")[:vocab]
-            out.write((steps.astype(np.float32) * scale + least).tobytes())
+            # What is 16 below the largest logit is saved as just that, which would be far too much mass in sum: such values count as
+            # nothing here, as they do in llama-perplexity.
+            out.write(np.where(steps == 0, least - np.float32(16), steps.astype(np.float32) * scale + least).tobytes())
 
 
 class Krafla:

@@ -3,7 +3,8 @@
 add_library(krafla_flags INTERFACE)
 # The arithmetic contract (docs/arithmetic.md) rounds every multiply and add by itself.
 target_compile_options(krafla_flags INTERFACE -ffp-contract=off -fno-math-errno
-  -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wvla -Wnon-virtual-dtor -Werror)
+  -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wvla -Wnon-virtual-dtor -Werror
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)  # libstdc++ 12's own std::stable_sort
 target_include_directories(krafla_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 if(KRAFLA_SANITIZE)
   target_compile_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -30,16 +31,19 @@ OutputFile::OutputFile(const std::string& path) : path_(path), real_(follow(path
   struct stat info{};
   if (::stat(real_.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     fail(ML_E_IO, "{}: cannot be written: it is there and is {}", path, S_ISDIR(info.st_mode) ? "a directory" : "no regular file");
-  const fs::path parent = fs::path(real_).parent_path();
-  const std::string folder = parent.empty() ? "." : parent.string();
 #ifdef O_TMPFILE
-  fd_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  fd_ = ::open(folder().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 #endif
-  if (fd_ < 0) open_named(folder);
+  if (fd_ < 0) open_named();
 }
 
-void OutputFile::open_named(const std::string& folder) {
-  temporary_ = folder + "/.krafla.XXXXXX";
+std::string OutputFile::folder() const {
+  const fs::path parent = fs::path(real_).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+void OutputFile::open_named() {
+  temporary_ = folder() + "/.krafla.XXXXXX";
   fd_ = ::mkstemp(temporary_.data());
   if (fd_ < 0) fail(ML_E_IO, "{}: cannot be created: {}", path_, std::strerror(errno));
   const mode_t mask = ::umask(0);  // mkstemp made the file private; give it what a plain new file would have
@@ -69,19 +73,40 @@ void OutputFile::write_at(std::uint64_t offset, const void* data, std::size_t si
   }
 }
 
-void OutputFile::commit() {
+void OutputFile::flush() {
   const auto check = [&](bool ok) {
     if (!ok) fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
   };
   check(::fsync(fd_) == 0);
-  if (temporary_.empty()) {  // a name for an instant only: a link cannot replace a file, a rename can
-    const std::string name = fmt::format("{}.{}", real_, ::getpid());
-    const std::string self = fmt::format("/proc/self/fd/{}", fd_);
-    check(::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0);
-    temporary_ = name;
-  }
-  check(::rename(temporary_.c_str(), real_.c_str()) == 0);
+  if (!temporary_.empty()) return;
+  // A name for an instant only: a link cannot replace a file, a rename can.
+  static std::atomic<unsigned> count{0};
+  const std::string name = fmt::format("{}/.krafla.{}.{}", folder(), ::getpid(), count++);
+  const std::string self = fmt::format("/proc/self/fd/{}", fd_);
+  check(::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0);
+  temporary_ = name;
+}
+
+void OutputFile::appear() {
+  if (::rename(temporary_.c_str(), real_.c_str()) != 0) fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
   temporary_.clear();
+}
+
+void OutputFile::commit() {
+  OutputFile* const self = this;
+  commit_together({&self, 1});
+}
+
+void OutputFile::commit_together(std::span<OutputFile* const> files) {
+  for (OutputFile* file : files) file->flush();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    try {
+      files[i]->appear();
+    } catch (...) {
+      for (OutputFile* gone : files.first(i)) ::unlink(gone->real_.c_str());
+      throw;
+    }
+  }
 }
 
 }  // namespace krafla

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace krafla {
@@ -25,9 +26,14 @@ class OutputFile {
   std::uint64_t size() const { return size_; }
   /// Flushes to the disk and makes the file appear.
   void commit();
+  /// The same for files that belong together: all are on the disk before the first appears, and if one then cannot, none of them stays.
+  static void commit_together(std::span<OutputFile* const> files);
 
  private:
-  void open_named(const std::string& folder);
+  void open_named();
+  void flush();   // to the disk, under a temporary name
+  void appear();  // under its own
+  std::string folder() const;
 
   std::string path_;       // as given, for messages
   std::string real_;       // where the file will be

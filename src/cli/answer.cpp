@@ -53,7 +53,7 @@ void add_answer_options(CLI::App& command, AnswerOptions& options) {
   command.add_option("--system", options.system, "The system message of the chat");
   command.add_option("--chat-template", options.chat_template,
                      "A template's file, or a built-in one: chatml, llama3 ...; the default is the model's");
-  command.add_option("-z,--tokenizer", options.tokenizer, "The .mlt file; the default is the one beside the model");
+  command.add_option("-z,--tokenizer", options.tokenizer, "The .mlt file; the default is the one beside the model")->check(not_empty);
   command.add_option("--ctx", options.generate.context, "Positions of prompt and answer at most; the default is the model's max_seq")
       ->check(count);
   command.add_option("-n,--max-tokens", options.generate.max_tokens, "Tokens of the answer at most; the default is what the context holds")

@@ -1,11 +1,14 @@
 #include "cli/compute.h"
 
+#include <cstdio>
 #include <map>
 
 #include "base/cpu.h"
 #include "engine/model_files.h"
 
 namespace krafla::cli {
+
+std::string not_empty(const std::string& value) { return value.empty() ? "the name is empty" : ""; }
 
 void add_compute_options(CLI::App& command, ComputeOptions& options) {
   command.add_option("model", options.model, "NAME, NAME.mlb or any file of the model")->required();
@@ -29,6 +32,12 @@ void add_kv_option(CLI::App& command, KvType& kv) {
       .add_option_function<std::string>(
           "--kv", [&kv](const std::string& type) { kv = types.at(type); }, "Type of the KV cache; q8_0 takes half of f16's memory; f16")
       ->check(CLI::IsMember(types));
+}
+
+void warn_of_nan(std::size_t position, std::int32_t token) {
+  std::fprintf(stderr,
+               "krafla: warning: the logits at position %zu (token %d) are not all numbers; infinite or NaN scales in the file do that\n",
+               position, token);
 }
 
 }  // namespace krafla::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,9 @@ struct ComputeOptions {
   bool skip_check = false;
 };
 
+/// A check of options that name a file: an empty name is none, and would count as the option not given.
+std::string not_empty(const std::string& value);
+
 /// Declares MODEL, -t, --isa and --skip-check.
 void add_compute_options(CLI::App& command, ComputeOptions& options);
 
@@ -28,5 +32,8 @@ Model open_model(const ComputeOptions& options, Context& context);
 
 /// Declares --kv; `*kv` starts as f16.
 void add_kv_option(CLI::App& command, KvType& kv);
+
+/// Says on standard error that there is a NaN among the logits at this position.
+void warn_of_nan(std::size_t position, std::int32_t token);
 
 }  // namespace krafla::cli

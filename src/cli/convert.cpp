@@ -127,10 +127,11 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_convert(CLI::App& app) {
+  const auto not_empty = [](const std::string& value) { return value.empty() ? std::string("is empty") : std::string(); };
   CLI::App* command = app.add_subcommand("convert", "Convert a GGUF file or a Hugging Face folder to NAME.mlb, NAME.mlt and NAME.json");
   auto a = std::make_shared<Arguments>();
   command->add_option("SOURCE", a->source, "the GGUF file, or the folder with config.json and .safetensors files")->required();
-  command->add_option("OUT", a->out, "NAME, NAME.mlb or a folder; default: SOURCE's name, in the current folder");
+  command->add_option("OUT", a->out, "NAME, NAME.mlb or a folder; default: SOURCE's name, in the current folder")->check(not_empty);
   command->add_option("--type", a->type, "how matrices are stored")->check(CLI::IsMember({"q8_0", "q4_0"}))->capture_default_str();
   command->add_option("--scales", a->scales, "how block scales are stored")->check(CLI::IsMember({"f16", "f32"}))->capture_default_str();
   command
@@ -139,13 +140,16 @@ void add_convert(CLI::App& app) {
           "with --type q4_0: classes of matrices that are stored as Q8_0, separated by commas: tok_emb, wcls, wq (wq, wk, wg; lqkv), "
           "wv (wv; lz), wo (wo; lout), w1 (w1, w3: gate and up), w2 (down)")
       ->delimiter(',')
+      ->allow_extra_args(false)  // what follows is SOURCE
       ->type_name("CLASS,...");
   command
       ->add_option(
           "--q4-rule", a->q4_rule,
           "Q4_0: the best of 13 fits (search), or llama.cpp's rounding (round); default: search, but round for Gemma 3 without --imatrix")
       ->check(CLI::IsMember({"search", "round"}));
-  command->add_option("--imatrix", a->imatrix, "Q4_0: an importance matrix (MLI1) that weights the search")->type_name("FILE");
+  command->add_option("--imatrix", a->imatrix, "Q4_0: an importance matrix (MLI1) that weights the search")
+      ->type_name("FILE")
+      ->check(not_empty);
   command->add_flag("--no-tokenizer", a->no_tokenizer, "write the .mlb alone");
   command->add_option("-t,--threads", a->threads, "threads; the default is one for each physical core this process may use")
       ->check(CLI::Range(1, 1024));

@@ -18,7 +18,7 @@ struct Arguments {
 void run(const Arguments& a) {
   const ConvertedTokenizer converted = read_tokenizer(a.source);
   const TokenizerPaths paths = tokenizer_paths(a.source, a.out);
-  write_tokenizer(converted, paths);
+  write_tokenizer(converted, a.source, paths);
   const Mlt& mlt = converted.mlt;
   if (!a.quiet)
     std::fprintf(stderr, "%s: kind %u, flags %u, %zu tokens, %zu merges, bos %d, eos %d; beside it %s\n", paths.mlt.c_str(),

@@ -2,10 +2,11 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/counted.h"
+#include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "cli/text.h"
-#include "engine/model_files.h"
 #include "eval/importance.h"
 
 namespace krafla::cli {
@@ -15,29 +16,34 @@ struct Options {
   ComputeOptions compute;
   TextOptions text;
   std::string out;
+  std::size_t ctx = 0;
   ImportanceOptions importance;
 };
 
 void run(Options& options) {
   const auto context = make_context(options.compute);
   const Model model = open_model(options.compute, *context);
+  Mli sums = start_importance(model);
+  const ModelFiles files = find_model_files(options.compute.model);
   std::string out = options.out;
   if (out.empty()) {
-    out = find_model_files(options.compute.model).mlb;
+    out = files.mlb;
     out.replace(out.size() - 3, 3, "mli");
   }
-  check_not_input("--out", out, {options.text.text, model.path()});
-  Mli sums = start_importance(model, out);
+  check_not_input("--out", out, files, {options.text.text, options.text.tokenizer});
+  OutputFile file(out);
   const TokenizedText text = read_text(options.text, options.compute.model, model);
   options.importance.bos = text.bos;
+  options.importance.ctx = window_size(options.ctx, model);
   {
     ProgressLine line;
-    options.importance.progress = [&](std::size_t done, std::size_t count) { line.show(fmt::format("{} of {} windows", done, count)); };
+    options.importance.progress = [&](std::size_t done, std::size_t count) {
+      line.show(fmt::format("{} of {}", done, counted(count, "window")));
+    };
     measure_importance(model, *context, text.ids, options.importance, sums);
   }
-  write_mli(out, sums);
-  std::fprintf(stderr, "%s: %zu layers, %llu tokens\n", out.c_str(), std::size_t{sums.n_layers},
-               static_cast<unsigned long long>(sums.layer_tokens));
+  write_mli(file, out, sums);
+  std::fprintf(stderr, "%s: %s, %s\n", out.c_str(), counted(sums.n_layers, "layer").c_str(), counted(sums.layer_tokens, "token").c_str());
 }
 
 }  // namespace
@@ -48,8 +54,9 @@ void add_imatrix(CLI::App& app) {
   const auto count = CLI::Range(std::size_t{1}, std::size_t{1} << 24);
   add_compute_options(*command, options->compute);
   add_text_options(*command, options->text);
-  command->add_option("-o,--out", options->out, "The .mli file to write; the default is beside the model");
-  command->add_option("--ctx", options->importance.ctx, "Tokens of a window; each starts anew")->check(count)->capture_default_str();
+  command->add_option("-o,--out", options->out, "The .mli file to write; the default is beside the model")->check(not_empty);
+  command->add_option("--ctx", options->ctx, "Tokens of a window; each starts anew; 512, or the model's max_seq if that is less")
+      ->check(count);
   command->add_option("--chunks", options->importance.windows, "Windows at most; the default is the whole text")->check(count);
   command->add_option("--batch", options->importance.batch, "Tokens a forward call; does not change a bit of the result")
       ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))

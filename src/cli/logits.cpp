@@ -1,6 +1,6 @@
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +10,7 @@
 #include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
+#include "cli/text.h"
 #include "model/digest.h"
 
 namespace krafla::cli {
@@ -29,14 +30,6 @@ std::vector<std::int32_t> read_ids(const std::string& path) {
   return json_ids(root, path);
 }
 
-/// Nothing that is read may be written over.
-void check_out(const LogitsOptions& options, const Model& model) {
-  std::error_code ignored;
-  for (const std::string& input : {options.ids, model.path()})
-    if (std::filesystem::equivalent(options.out, input, ignored))
-      fail(ML_E_ARG, "--out {}: is the file that is read; name another", options.out);
-}
-
 /// NumPy's .npy header (version 1.0) for float32 [rows, cols].
 std::string npy_header(std::size_t rows, std::size_t cols) {
   std::string dict = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
@@ -49,12 +42,19 @@ void run(const LogitsOptions& options) {
   const std::vector<std::int32_t> ids = read_ids(options.ids);
   const auto context = make_context(options.compute);
   const Model model = open_model(options.compute, *context);
-  check_out(options, model);
+  check_not_input("--out", options.out, find_model_files(options.compute.model), {options.ids});
   OutputFile out(options.out);
   const std::string header = npy_header(ids.size(), model.header().vocab);
   out.write(header.data(), header.size());
-  all_logits(model, *context, options.kv, ids, options.chunk, [&](std::span<const float> row) { out.write(row.data(), row.size_bytes()); });
+  std::size_t position = 0;
+  std::optional<std::size_t> first_nan;
+  all_logits(model, *context, options.kv, ids, options.chunk, [&](std::span<const float> row) {
+    out.write(row.data(), row.size_bytes());
+    if (!first_nan && has_nan(row)) first_nan = position;
+    ++position;
+  });
   out.commit();
+  if (first_nan) warn_of_nan(*first_nan, ids[*first_nan]);
 }
 
 }  // namespace
@@ -63,8 +63,8 @@ void add_logits(CLI::App& app) {
   CLI::App* command = app.add_subcommand("logits", "Write the logits at every position of a list of token ids");
   auto options = std::make_shared<LogitsOptions>();
   add_compute_options(*command, options->compute);
-  command->add_option("--ids", options->ids, "A file with a JSON list of token ids")->required();
-  command->add_option("--out", options->out, "The .npy file to write: float32 [ids, vocab]")->required();
+  command->add_option("--ids", options->ids, "A file with a JSON list of token ids")->required()->check(not_empty);
+  command->add_option("--out", options->out, "The .npy file to write: float32 [ids, vocab]")->required()->check(not_empty);
   command->add_option("--chunk", options->chunk, "Positions a forward call; does not change a bit of the result")
       ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
       ->capture_default_str();

@@ -1,4 +1,5 @@
 // `krafla SUBCOMMAND ...`. Called by the name ml_run, ml_tok or ml_bench, the binary is that subcommand.
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -84,6 +85,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error of the write, which is reported
   try {
     return run(argc, argv);
   } catch (const krafla::Error& e) {

@@ -1,4 +1,5 @@
 // `krafla perplexity MODEL TEXT`: how well a model predicts a text, and how far it is from another (docs/quality.md).
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -6,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "cli/text.h"
-#include "engine/model_files.h"
 #include "eval/perplexity.h"
 
 namespace krafla::cli {
@@ -22,7 +23,7 @@ struct Options {
   ComputeOptions compute;
   TextOptions text;
   std::string base, save;
-  std::size_t ctx = 512, stride = 0, windows = 0;
+  std::size_t ctx = 0, stride = 0, windows = 0;
   ScoreOptions score;
   KvType kv = KvType::f16;
   bool json = false;
@@ -46,15 +47,17 @@ class Base {
       rows_ = std::make_unique<SavedRows>(saved_);
       return;
     }
-    const ModelFiles files = find_model_files(options.base);
+    files_ = find_model_files(options.base);
     ComputeOptions compute = options.compute;
-    compute.model = files.mlb;
+    compute.model = files_.mlb;
     model_.emplace(open_model(compute, context));
-    check_model(files, options, model, text);
+    check_model(files_, options, model, text);
     rows_ = std::make_unique<ModelRows>(*model_, context, options.kv);
   }
 
   RowSource& rows() { return *rows_; }
+  /// Of the other model; empty for saved logits.
+  const ModelFiles& files() const { return files_; }
 
  private:
   /// The same ids must mean the same to both.
@@ -71,6 +74,7 @@ class Base {
            options.text.text, model.path());
   }
 
+  ModelFiles files_;
   MappedFile file_;
   SavedLogits saved_;
   std::optional<Model> model_;
@@ -78,12 +82,17 @@ class Base {
 };
 
 ScoredText scored_text(const TokenizedText& text, const Options& options, const Model& model) {
-  if (options.ctx > model.header().max_seq)
-    fail(ML_E_ARG, "a window of {} tokens was asked for; the model's max_seq is {} (--ctx)", options.ctx, model.header().max_seq);
-  const Windows windows = cut_text(text.ids.size(), options.ctx, options.stride, options.windows);
+  const std::size_t ctx = window_size(options.ctx, model);
+  if (ctx > model.header().max_seq)
+    fail(ML_E_ARG, "a window of {} tokens was asked for; the model's max_seq is {} (--ctx)", ctx, model.header().max_seq);
+  const Windows windows = cut_text(text.ids.size(), ctx, options.stride, options.windows);
   return {text.vocab, windows, text.bos, std::span(text.ids).first(windows.n_ids)};
 }
 
+/// The error of an estimate as it is shown; of a single value there is none.
+std::string shown_error(double error, int digits) { return std::isnan(error) ? "?" : fmt::format("{:.{}f}", error, digits); }
+
+/// An unknown error becomes null.
 Json json_of(const Estimate& e) { return {{"value", e.value}, {"error", e.error}}; }
 
 void print_json(const ScoredText& text, const Estimate& ppl, const Scores& scores) {
@@ -106,15 +115,15 @@ void print_json(const ScoredText& text, const Estimate& ppl, const Scores& score
 }
 
 void print_text(const ScoredText& text, const Estimate& ppl, const Scores& scores) {
-  std::string out = fmt::format("PPL = {:.4f} ± {:.5f}   ({} windows of {} tokens, {} scored)\n", ppl.value, ppl.error, text.windows.count,
-                                text.windows.ctx, scores.nll.size());
+  std::string out = fmt::format("PPL = {:.4f} ± {}   ({} of {} tokens, {} scored)\n", ppl.value, shown_error(ppl.error, 5),
+                                counted(text.windows.count, "window"), text.windows.ctx, scores.nll.size());
   if (!scores.kl.empty()) {
     const Divergence d = summarize(scores);
     const auto percent = [](const Estimate& e) { return Estimate{100 * e.value, 100 * e.error}; };
     const std::pair<const char*, Estimate> estimates[] = {{"PPL of the base", d.base_ppl},      {"PPL ratio", d.ppl_ratio},
                                                           {"mean Δp, %", percent(d.mean_dp)},   {"RMS Δp, %", percent(d.rms_dp)},
                                                           {"same top, %", percent(d.same_top)}, {"KL mean", d.kl}};
-    for (const auto& [name, e] : estimates) out += fmt::format("{:<16}{:>12.6f} ± {:.6f}\n", name, e.value, e.error);
+    for (const auto& [name, e] : estimates) out += fmt::format("{:<16}{:>12.6f} ± {}\n", name, e.value, shown_error(e.error, 6));
     const std::pair<const char*, double> quantiles[] = {{"KL median", d.median}, {"KL 90 %", d.q90},    {"KL 95 %", d.q95},
                                                         {"KL 99 %", d.q99},      {"KL 99.9 %", d.q999}, {"KL max", d.max}};
     for (const auto& [name, value] : quantiles) out += fmt::format("{:<16}{:>12.6f}\n", name, value);
@@ -131,7 +140,9 @@ void run(Options& options) {
   if (!options.base.empty()) base.emplace(options, *context, model, text);
   std::optional<LogitsWriter> writer;
   if (!options.save.empty()) {
-    check_not_input("--save-logits", options.save, {options.text.text, model.path(), options.base});
+    const ModelFiles files = find_model_files(options.compute.model);
+    check_not_input("--save-logits", options.save, files, {options.text.text, options.text.tokenizer});
+    if (base) check_not_input("--save-logits", options.save, base->files(), {options.base});
     writer.emplace(options.save, text);
   }
   ModelRows rows(model, *context, options.kv);
@@ -139,7 +150,7 @@ void run(Options& options) {
   {
     ProgressLine line;
     options.score.progress = [&](std::size_t done, double ppl) {
-      line.show(fmt::format("{} of {} windows, PPL so far {:.4f}", done, text.windows.count, ppl));
+      line.show(fmt::format("{} of {}, PPL so far {:.4f}", done, counted(text.windows.count, "window"), ppl));
     };
     scores = score_text(text, rows, base ? &base->rows() : nullptr, writer ? &*writer : nullptr, context->threads, options.score);
   }
@@ -155,9 +166,8 @@ void add_perplexity(CLI::App& app) {
   const auto count = CLI::Range(std::size_t{1}, std::size_t{1} << 24);
   add_compute_options(*command, options->compute);
   add_text_options(*command, options->text);
-  command->add_option("--ctx", options->ctx, "Tokens of a window; the later half is scored")
-      ->check(CLI::Range(kMinWindow, kMaxWindow))
-      ->capture_default_str();
+  command->add_option("--ctx", options->ctx, "Tokens of a window; the later half is scored; 512, or the model's max_seq if that is less")
+      ->check(CLI::Range(kMinWindow, kMaxWindow));
   command
       ->add_option("--stride", options->stride,
                    "Let windows slide by so many tokens: every token is scored once, with ctx - stride before it")
@@ -166,8 +176,9 @@ void add_perplexity(CLI::App& app) {
   command->add_option("--batch", options->score.batch, "Tokens a forward call; does not change a bit of the result")
       ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
       ->capture_default_str();
-  command->add_option("--kl", options->base, "Also compare with this model, or with the logits another run has saved");
-  command->add_option("--save-logits", options->save, "Write the logits of the scored positions to this file (4 bytes × vocab each)");
+  command->add_option("--kl", options->base, "Also compare with this model, or with the logits another run has saved")->check(not_empty);
+  command->add_option("--save-logits", options->save, "Write the logits of the scored positions to this file (4 bytes × vocab each)")
+      ->check(not_empty);
   add_kv_option(*command, options->kv);
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });

@@ -9,7 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
+#include "base/output_file.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "cli/text.h"
@@ -59,9 +61,9 @@ void print_timings(const Context& context, const Model& model, std::size_t promp
   const double mb = 1e-6;
   std::fprintf(stderr, "open    %8.1f ms   %s, %.1f MB, kernels %s, threads %d\n", 1e3 * open_seconds, model.path().c_str(),
                mb * static_cast<double>(model.file_bytes()), context.kernels.name, context.threads.size());
-  std::fprintf(stderr, "prompt  %8.1f ms   %zu tokens, %.1f tokens/s\n", 1e3 * result.prompt_seconds, prompt_tokens,
+  std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.prompt_seconds, counted(prompt_tokens, "token").c_str(),
                rate(prompt_tokens, result.prompt_seconds));
-  std::fprintf(stderr, "answer  %8.1f ms   %zu tokens, %.1f tokens/s\n", 1e3 * result.answer_seconds, result.ids.size(),
+  std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.answer_seconds, counted(result.ids.size(), "token").c_str(),
                rate(result.ids.size(), result.answer_seconds));
   std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n", mb * static_cast<double>(peak_memory()),
                mb * static_cast<double>(result.kv_bytes));
@@ -78,14 +80,19 @@ void run(RunOptions& options) {
   options.generate.on_text = write_out;
   const std::vector<std::int32_t> prompt = encode_prompt(options, loaded);
   std::optional<Mli> importance;
+  std::optional<OutputFile> importance_file;
   if (!options.imatrix.empty()) {
-    check_not_input("--imatrix", options.imatrix, {loaded.model.path(), loaded.mlt, loaded.files.json, options.prompt_file.value_or("")});
-    options.generate.importance = &importance.emplace(start_importance(loaded.model, options.imatrix));
+    options.generate.importance = &importance.emplace(start_importance(loaded.model));
+    check_not_input("--imatrix", options.imatrix, loaded.files, {loaded.mlt, options.prompt_file.value_or("")});
+    importance_file.emplace(options.imatrix);
   }
   start_answer();
   const Generation result = generate(loaded.model, loaded.tokenizer, *loaded.context, prompt, options.generate);
   std::fputc('\n', stdout);
-  if (importance) write_mli(options.imatrix, *importance);
+  if (importance) {
+    check_mli_measured(*importance, loaded.model.path());
+    write_mli(*importance_file, options.imatrix, *importance);
+  }
   if (options.verbose) print_timings(*loaded.context, loaded.model, prompt.size(), result, open_seconds);
 }
 
@@ -96,9 +103,10 @@ void add_run(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
   add_answer_options(*command, *options);
   auto* prompt = command->add_option("-p,--prompt", options->prompt, "The prompt; without it and --file, standard input is read");
-  command->add_option("-f,--file", options->prompt_file, "A file with the prompt")->excludes(prompt);
+  command->add_option("-f,--file", options->prompt_file, "A file with the prompt")->excludes(prompt)->check(not_empty);
   command->add_flag("--raw", options->raw, "Continue the prompt as it is, without the model's chat template");
-  command->add_option("--imatrix", options->imatrix, "Write to this file which input channels mattered, for convert --imatrix");
+  command->add_option("--imatrix", options->imatrix, "Write to this file which input channels mattered, for convert --imatrix")
+      ->check(not_empty);
   command->add_flag("-v,--verbose", options->verbose, "Print timings and memory at the end, to standard error");
   command->callback([options] { run(*options); });
 }

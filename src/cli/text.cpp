@@ -2,20 +2,21 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "base/error.h"
-#include "engine/model_files.h"
 #include "tokenizer/tokenizer.h"
 
 namespace krafla::cli {
 
 void add_text_options(CLI::App& command, TextOptions& options) {
-  command.add_option("text", options.text, "A text file; -: standard input")->required();
-  command.add_option("-z,--tokenizer", options.tokenizer, "The .mlt file; the default is the one beside the model");
+  command.add_option("text", options.text, "A text file; -: standard input")->required()->check(not_empty);
+  command.add_option("-z,--tokenizer", options.tokenizer, "The .mlt file; the default is the one beside the model")->check(not_empty);
 }
 
 namespace {
@@ -28,7 +29,7 @@ std::string shown_name(const std::string& path) { return is_standard_input(path)
 
 File open_file(const std::string& path) {
   File file(is_standard_input(path) ? stdin : std::fopen(path.c_str(), "rb"), [](std::FILE* f) { return f == stdin ? 0 : std::fclose(f); });
-  if (!file) fail(ML_E_IO, "{}: cannot be opened", path);
+  if (!file) fail(ML_E_IO, "{}: cannot be opened: {}", path, std::strerror(errno));
   return file;
 }
 
@@ -39,7 +40,7 @@ std::string read_file(const std::string& path) {
   std::string text;
   char buffer[65536];
   for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0;) text.append(buffer, n);
-  if (std::ferror(file.get())) fail(ML_E_IO, "{}: cannot be read", shown_name(path));
+  if (std::ferror(file.get())) fail(ML_E_IO, "{}: cannot be read: {}", shown_name(path), std::strerror(errno));
   return text;
 }
 
@@ -55,7 +56,7 @@ bool LineReader::next(std::string& line) {
     char more[65536];
     const ssize_t n = ::read(::fileno(file_.get()), more, sizeof more);  // fread would wait for all of it
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(ML_E_IO, "{}: cannot be read", name_);
+    if (n < 0) fail(ML_E_IO, "{}: cannot be read: {}", name_, std::strerror(errno));
     if (n == 0) {
       line = std::exchange(buffer_, {});
       return !line.empty();
@@ -82,11 +83,14 @@ TokenizedText read_text(const TextOptions& options, const std::string& model_nam
   return {tokenizer.encode(text, {.parse_special = false}), tokenizer.adds_bos() ? tokenizer.bos() : -1, tokenizer.vocab_size()};
 }
 
-void check_not_input(const std::string& option, const std::string& out, const std::vector<std::string>& inputs) {
+void check_not_input(const std::string& option, const std::string& out, const ModelFiles& model, std::vector<std::string> others) {
+  others.insert(others.end(), {model.mlb, model.mlt, model.json});
   std::error_code ignored;
-  for (const std::string& input : inputs)
+  for (const std::string& input : others)
     if (std::filesystem::equivalent(out, input, ignored)) fail(ML_E_ARG, "{} {}: is the file that is read; name another", option, out);
 }
+
+std::size_t window_size(std::size_t ctx, const Model& model) { return ctx != 0 ? ctx : std::min<std::size_t>(512, model.header().max_seq); }
 
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/compute.h"
+#include "engine/model_files.h"
 
 namespace krafla::cli {
 
@@ -53,8 +54,11 @@ class LineReader {
 /// The path of a .mlt given with or without its ending.
 std::string find_tokenizer(const std::string& name);
 
-/// ML_E_ARG if `out` is one of the files that are read.
-void check_not_input(const std::string& option, const std::string& out, const std::vector<std::string>& inputs);
+/// ML_E_ARG if `out` is one of the files that are read: those of the model, or one of `others` (names of no file do no harm).
+void check_not_input(const std::string& option, const std::string& out, const ModelFiles& model, std::vector<std::string> others);
+
+/// The tokens of a window: `ctx`, or where that is 0 (not asked for) 512, the model's max_seq if that is less.
+std::size_t window_size(std::size_t ctx, const Model& model);
 
 /// A line on standard error that is written over, a few times a second; nothing unless it is a terminal. It ends with the object.
 class ProgressLine {

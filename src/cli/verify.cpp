@@ -15,11 +15,7 @@ void add_verify(CLI::App& app) {
     const auto context = make_context(*options);
     const Model model = open_model(*options, *context);
     const Verification result = verify(model, *context);
-    if (result.first_nan)
-      std::fprintf(
-          stderr,
-          "krafla: warning: the logits at position %zu (token %d) are not all numbers; infinite or NaN scales in the file do that\n",
-          *result.first_nan, result.nan_token);
+    if (result.first_nan) warn_of_nan(*result.first_nan, result.nan_token);
     std::printf("%016llx\n", static_cast<unsigned long long>(result.digest));
   });
 }

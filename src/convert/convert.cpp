@@ -6,11 +6,12 @@
 #include <optional>
 
 #include "base/mapped_file.h"
-#include "base/output_file.h"
 #include "convert/arch/registry.h"
+#include "convert/convert_tokenizer.h"
 #include "convert/gguf_files.h"
 #include "convert/gguf_tokenizer.h"
 #include "convert/hf_tokenizer.h"
+#include "convert/outputs.h"
 
 namespace krafla {
 namespace {
@@ -30,39 +31,33 @@ void refuse_other_sources(const std::string& source, Bytes bytes) {
   fail(ML_E_FORMAT, "{}: is no GGUF file (its first bytes are not \"GGUF\")", source);
 }
 
-/// The tokenizer and the JSON beside the weights. All is converted and written before the weights, so that what cannot be expressed
-/// or written is refused before any work; nothing appears before commit().
-class Companions {
- public:
-  Companions(const ConvertedTokenizer& converted, const MlbHeader& header, const std::string& source, const ModelPaths& paths)
-      : mlt_(paths.mlt), json_(paths.json) {
-    if (converted.mlt.tokens.size() > header.vocab)
-      fail(ML_E_SHAPE, "{}: the tokenizer has {} tokens; allowed: at most the model's {} rows of embeddings", source,
-           converted.mlt.tokens.size(), header.vocab);
-    const std::string bytes = mlt_bytes(paths.mlt, converted.mlt);
-    mlt_.write(bytes.data(), bytes.size());
-    json_.write(converted.json.data(), converted.json.size());
-  }
-  void commit() {
-    mlt_.commit();
-    json_.commit();
-  }
-
- private:
-  OutputFile mlt_, json_;
-};
-
 /// What a plan says, written; with a tokenizer all three files.
-ConvertSummary write_model(const ModelPlan& plan, const std::optional<ConvertedTokenizer>& tokenizer, const std::string& source,
-                           const std::string& out, const ConvertOptions& options) {
-  const ModelPaths paths = output_paths(source, out);
-  std::optional<Companions> companions;
-  if (tokenizer) companions.emplace(*tokenizer, plan.header, source, paths);
-  ConvertSummary summary = convert_weights(plan, paths.mlb, options, [&] {
-    if (companions) companions->commit();
-  });
+ConvertSummary write_model(ModelPlan plan, const std::optional<ConvertedTokenizer>& tokenizer, const std::string& source,
+                           const ModelPaths& paths, const ConvertOptions& options) {
+  std::optional<TokenizerFiles> companions;  // written before the weights: what cannot be is refused before any work
+  std::error_code ignored;
+  if (tokenizer) {
+    if (tokenizer->mlt.tokens.size() > plan.header.vocab)
+      fail(ML_E_SHAPE, "{}: the tokenizer has {} tokens; allowed: at most the model's {} rows of embeddings", source,
+           tokenizer->mlt.tokens.size(), plan.header.vocab);
+    companions.emplace(*tokenizer, TokenizerPaths{paths.mlt, paths.json});
+  } else if (fs::exists(paths.mlt, ignored)) {
+    plan.notes.push_back(fmt::format("{} is an older file: is it this model's?", paths.mlt));
+  }
+  ConvertSummary summary =
+      companions ? convert_weights(plan, paths.mlb, options, companions->files()) : convert_weights(plan, paths.mlb, options);
   summary.paths = paths;
   return summary;
+}
+
+/// Where to write, which is none of the files that are read.
+ModelPaths checked_paths(const std::string& source, const std::string& out, std::vector<std::string> inputs,
+                         const ConvertOptions& options) {
+  const ModelPaths paths = output_paths(source, out);
+  if (!options.imatrix.empty()) inputs.push_back(options.imatrix);
+  const std::string outputs[] = {paths.mlb, paths.mlt, paths.json};
+  refuse_overwriting(outputs, inputs);
+  return paths;
 }
 
 ConvertSummary convert_gguf(const std::string& source, const std::string& out, const ConvertOptions& options) {
@@ -70,10 +65,11 @@ ConvertSummary convert_gguf(const std::string& source, const std::string& out, c
   refuse_other_sources(source, file.bytes());
   const GgufFiles files(source, file.bytes());
   const Gguf& gguf = files.gguf();
+  const ModelPaths paths = checked_paths(source, out, files.paths(), options);
   const ModelPlan plan = gguf_family(gguf).plan_gguf(gguf, options.storage);
   std::optional<ConvertedTokenizer> tokenizer;
   if (options.tokenizer) tokenizer = convert_gguf_tokenizer(read_gguf_tokenizer(gguf));
-  return write_model(plan, tokenizer, source, out, options);
+  return write_model(plan, tokenizer, source, paths, options);
 }
 
 /// The tokenizer of a folder, or a note that there is none.
@@ -85,11 +81,12 @@ std::optional<ConvertedTokenizer> folder_tokenizer(const std::string& folder, st
 }
 
 ConvertSummary convert_folder(const std::string& source, const std::string& out, const ConvertOptions& options) {
+  const ModelPaths paths = checked_paths(source, out, checkpoint_files(source), options);
   const HfCheckpoint checkpoint(source);
   ModelPlan plan = hf_family(checkpoint).plan_hf(checkpoint, options.storage);
   std::optional<ConvertedTokenizer> tokenizer;
   if (options.tokenizer) tokenizer = folder_tokenizer(source, plan.header.vocab, plan.notes);
-  return write_model(plan, tokenizer, source, out, options);
+  return write_model(plan, tokenizer, source, paths, options);
 }
 
 }  // namespace

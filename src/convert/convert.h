@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/output_file.h"
 #include "convert/plan.h"
 #include "quant/quant.h"
 
@@ -63,9 +64,9 @@ struct ConvertSummary {
 ConvertSummary convert_model(const std::string& source, const std::string& out, const ConvertOptions& options);
 
 /// The plan of a parsed source and its .mlb written to `path`: the part of convert_model without tokenizer and paths. Fills in all
-/// of the summary but paths and seconds. Reads options.imatrix. `before_commit` is called with everything written,
-/// before the file appears; if it throws, the file does not.
+/// of the summary but paths and seconds. Reads options.imatrix. `companions`, written completely, appear together with the .mlb or not
+/// at all.
 ConvertSummary convert_weights(const ModelPlan& plan, const std::string& path, const ConvertOptions& options,
-                               const std::function<void()>& before_commit = {});
+                               std::span<OutputFile* const> companions = {});
 
 }  // namespace krafla

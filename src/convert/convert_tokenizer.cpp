@@ -4,9 +4,10 @@
 #include <filesystem>
 
 #include "base/mapped_file.h"
-#include "base/output_file.h"
+#include "convert/gguf_files.h"
 #include "convert/gguf_tokenizer.h"
 #include "convert/hf_tokenizer.h"
+#include "convert/outputs.h"
 
 namespace krafla {
 
@@ -18,7 +19,7 @@ ConvertedTokenizer read_tokenizer(const std::string& source) {
   const MappedFile file(source);
   if (file.bytes().size() < 4 || std::memcmp(file.bytes().data(), "GGUF", 4) != 0)
     fail(ML_E_FORMAT, "{}: is neither a folder nor a tokenizer.json nor a GGUF file", source);
-  return convert_gguf_tokenizer(read_gguf_tokenizer(parse_gguf(file.bytes(), source)));
+  return convert_gguf_tokenizer(read_gguf_tokenizer(GgufFiles(source, file.bytes()).gguf()));
 }
 
 TokenizerPaths tokenizer_paths(const std::string& source, const std::string& out) {
@@ -37,13 +38,23 @@ TokenizerPaths tokenizer_paths(const std::string& source, const std::string& out
   return {base.string() + ".mlt", base.string() + ".json"};
 }
 
-void write_tokenizer(const ConvertedTokenizer& tokenizer, const TokenizerPaths& paths) {
+TokenizerFiles::TokenizerFiles(const ConvertedTokenizer& tokenizer, const TokenizerPaths& paths) : mlt_(paths.mlt), json_(paths.json) {
   const std::string bytes = mlt_bytes(paths.mlt, tokenizer.mlt);
-  OutputFile mlt(paths.mlt), json(paths.json);
-  mlt.write(bytes.data(), bytes.size());
-  json.write(tokenizer.json.data(), tokenizer.json.size());
-  mlt.commit();
-  json.commit();
+  mlt_.write(bytes.data(), bytes.size());
+  json_.write(tokenizer.json.data(), tokenizer.json.size());
+}
+
+void write_tokenizer(const ConvertedTokenizer& tokenizer, const std::string& source, const TokenizerPaths& paths) {
+  const fs::path from = source;
+  std::error_code ignored;
+  std::vector<std::string> inputs = checkpoint_files(fs::is_directory(from, ignored) ? source
+                                                     : from.has_parent_path()        ? from.parent_path().string()
+                                                                                     : ".");
+  inputs.push_back(source);
+  const std::string outputs[] = {paths.mlt, paths.json};
+  refuse_overwriting(outputs, inputs);
+  TokenizerFiles files(tokenizer, paths);
+  OutputFile::commit_together(files.files());
 }
 
 }  // namespace krafla

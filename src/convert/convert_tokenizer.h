@@ -1,8 +1,10 @@
 // A tokenizer alone, from any source, to NAME.mlt and NAME.json.
 #pragma once
 
+#include <array>
 #include <string>
 
+#include "base/output_file.h"
 #include "convert/converted_tokenizer.h"
 
 namespace krafla {
@@ -18,7 +20,17 @@ struct TokenizerPaths {
 /// has the name of its folder.
 TokenizerPaths tokenizer_paths(const std::string& source, const std::string& out);
 
-/// Writes both; on any error neither appears.
-void write_tokenizer(const ConvertedTokenizer& tokenizer, const TokenizerPaths& paths);
+/// Both files, written completely; they appear when they are committed together.
+class TokenizerFiles {
+ public:
+  TokenizerFiles(const ConvertedTokenizer& tokenizer, const TokenizerPaths& paths);
+  std::array<OutputFile*, 2> files() { return {&mlt_, &json_}; }
+
+ private:
+  OutputFile mlt_, json_;
+};
+
+/// Writes both; on any error neither appears. ML_E_ARG if one of them is a file of `source`.
+void write_tokenizer(const ConvertedTokenizer& tokenizer, const std::string& source, const TokenizerPaths& paths);
 
 }  // namespace krafla

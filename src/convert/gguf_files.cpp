@@ -53,7 +53,7 @@ void check_part(const Gguf& part, std::int64_t number, std::int64_t count) {
 
 }  // namespace
 
-GgufFiles::GgufFiles(const std::string& path, Bytes bytes) : gguf_(parse_gguf(bytes, path)) {
+GgufFiles::GgufFiles(const std::string& path, Bytes bytes) : paths_{path}, gguf_(parse_gguf(bytes, path)) {
   gguf_.mapped = true;
   const std::int64_t count = gguf_.integer("split.count").value_or(1);
   if (count <= 1) return;
@@ -61,7 +61,8 @@ GgufFiles::GgufFiles(const std::string& path, Bytes bytes) : gguf_(parse_gguf(by
   if (!name || name->count != count || count > kMostParts)
     fail(ML_E_FORMAT, "{}: is one of {} parts; to find the others it must be called NAME-00001-of-{:05}.gguf", path, count, count);
   Gguf whole;
-  for (const std::string& part : all_parts(*name)) {
+  paths_ = all_parts(*name);
+  for (const std::string& part : paths_) {
     const auto number = static_cast<std::int64_t>(parts_.size());
     Gguf gguf = parse_gguf(parts_.emplace_back(part).bytes(), part);
     check_part(gguf, number, count);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mapped_file.h"
 #include "formats/gguf.h"
@@ -19,8 +20,11 @@ class GgufFiles {
 
   /// The metadata of the first part, the tensors of all.
   const Gguf& gguf() const { return gguf_; }
+  /// All files that are read.
+  const std::vector<std::string>& paths() const { return paths_; }
 
  private:
+  std::vector<std::string> paths_;
   std::deque<MappedFile> parts_;
   Gguf gguf_;
 };

@@ -114,7 +114,8 @@ class RuleReader {
     if (const std::string type = model.is_object() && model.contains("type") ? type_of(model, "model") : "BPE"; type != "BPE")
       fail(ML_E_UNSUPPORTED, "{}: model \"{}\": only BPE can be expressed; --no-tokenizer converts the weights alone", file_, type);
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix", "dropout"})
-      if (const auto it = model.find(key); it != model.end() && !it->is_null() && *it != "" && *it != 0.0) refuse("model", {{key, *it}});
+      if (const auto it = model.find(key); it != model.end() && !it->is_null() && *it != Json("") && *it != 0.0)
+        refuse("model", {{key, *it}});
   }
 
   void read_byte_level(const Steps& splits) {

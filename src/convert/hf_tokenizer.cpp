@@ -310,12 +310,22 @@ class HfConverter {
     return named.size() == 1 && named.contains("default") ? named["default"] : named;
   }
 
+  /// Whether a value of generation_config.json is one that sampling can use; some write -1 for "off".
+  static bool usable(std::string_view key, const Json& value) {
+    if (key == "top_k") return value.is_number_integer() && value >= 0 && value <= (1 << 24);
+    if (!value.is_number()) return false;
+    const auto x = value.get<double>();
+    if (key == "temperature") return x >= 0 && x <= 100;
+    if (key == "repetition_penalty") return x > 0 && x <= 100;
+    return (x > 0 || (key == "min_p" && x == 0)) && x <= 1;
+  }
+
   /// The checkpoint's defaults, if it samples at all.
   OrderedJson sampling(const Json& generation) const {
     OrderedJson values = OrderedJson::object();
     if (generation.value("do_sample", Json()) == false) return values;
     for (const char* key : {"temperature", "top_p", "top_k", "min_p", "repetition_penalty"})
-      if (const Json value = generation.value(key, Json()); value.is_number()) values[key] = value;
+      if (const Json value = generation.value(key, Json()); usable(key, value)) values[key] = value;
     return values;
   }
 
@@ -336,6 +346,7 @@ std::string read_text(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return {};
   const MappedFile file(path.string());
+  if (file.bytes().empty() && path.extension() == ".json") fail(ML_E_FORMAT, "{}: is empty; needed: JSON", path.string());
   return {file.bytes().begin(), file.bytes().end()};
 }
 

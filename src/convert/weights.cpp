@@ -98,14 +98,13 @@ class WeightsJob {
     for (const Item& item : items_) ++left_[item.array];
   }
 
-  ConvertSummary run(const std::function<void()>& before_commit) {
+  ConvertSummary run(std::span<OutputFile* const> companions) {
     ThreadPool pool(options_.threads);
     buffers_.resize(static_cast<std::size_t>(pool.size()));
     pool.run(items_.size(), [&](std::size_t item, int thread) { guarded(item, buffers_[static_cast<std::size_t>(thread)]); });
     if (error_) std::rethrow_exception(error_);
     if (options_.progress) options_.progress({total_, total_});
-    if (before_commit) before_commit();
-    writer_.commit();
+    writer_.commit(companions);
     return summary();
   }
 
@@ -246,8 +245,8 @@ class WeightsJob {
 }  // namespace
 
 ConvertSummary convert_weights(const ModelPlan& plan, const std::string& path, const ConvertOptions& options,
-                               const std::function<void()>& before_commit) {
-  return WeightsJob(plan, path, options).run(before_commit);
+                               std::span<OutputFile* const> companions) {
+  return WeightsJob(plan, path, options).run(companions);
 }
 
 }  // namespace krafla

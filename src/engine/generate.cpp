@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "tokenizer/decode.h"
 
@@ -36,7 +37,7 @@ std::size_t context_limit(const Model& model, std::span<const std::int32_t> prom
     fail(ML_E_ARG, "a context of {} was asked for; the model's max_seq is {}", limit, model.header().max_seq);
   if (prompt.empty()) fail(ML_E_ARG, "the prompt is empty");
   if (prompt.size() >= limit)
-    fail(ML_E_ARG, "the prompt has {} tokens; the context of {} leaves no room for an answer", prompt.size(), limit);
+    fail(ML_E_ARG, "the prompt has {}; the context of {} leaves no room for an answer", counted(prompt.size(), "token"), limit);
   return limit;
 }
 

@@ -104,7 +104,7 @@ ModelFiles find_model_files(const std::string& name) {
   if (name == stem && fs::exists(name, ignored)) {
     const MappedFile file(name);
     const bool gguf = file.bytes().size() >= 4 && std::memcmp(file.bytes().data(), "GGUF", 4) == 0;
-    fail(ML_E_IO, "{}: is {}", name, gguf ? "a GGUF file; make a .mlb of it with `krafla convert`" : "not a .mlb file");
+    fail(ML_E_FORMAT, "{}: is {}", name, gguf ? "a GGUF file; make a .mlb of it with `krafla convert`" : "not a .mlb file");
   }
   fail(ML_E_IO, "{}: there is no such file", files.mlb);
 }

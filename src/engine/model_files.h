@@ -13,8 +13,8 @@ struct ModelFiles {
   std::string mlb, mlt, json;
 };
 
-/// `name` is any of the three paths, or their common part NAME. ML_E_IO when there is no NAME.mlb: the message says what is
-/// there instead (a folder, a GGUF) and what to do.
+/// `name` is any of the three paths, or their common part NAME. When there is no NAME.mlb: ML_E_FORMAT if `name` is a
+/// file of another kind, else ML_E_IO; the message says what is there instead (a folder, a GGUF) and what to do.
 ModelFiles find_model_files(const std::string& name);
 
 /// Default sampling of a model, where the JSON gives it.

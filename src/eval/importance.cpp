@@ -8,11 +8,11 @@
 
 namespace krafla {
 
-Mli start_importance(const Model& model, std::string_view name) {
+Mli start_importance(const Model& model) {
   Mli sums = empty_mli(model.header());
   std::vector<std::uint8_t> flags;
   for (const MlbLayer& layer : model.mlb().layers) flags.push_back(layer.flags);
-  check_mli_model(sums, model.header(), flags, name);
+  check_mli_model(sums, model.header(), flags, model.path());
   return sums;
 }
 
@@ -39,6 +39,7 @@ void measure_importance(const Model& model, Context& context, std::span<const st
       forward(model, context, batch, rows);
       classifier_input(model, context, batch, 0, rows.size());
     }
+    check_mli_measured(sums, model.path());
     if (options.progress) options.progress(w + 1, count);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "base/error.h"
@@ -131,7 +132,7 @@ Estimate mean_of(std::span<const double> values) {
   for (const double value : values) sum += value;
   const double mean = sum / n;
   for (const double value : values) squares += (value - mean) * (value - mean);
-  return {mean, values.size() > 1 ? std::sqrt(squares / n / (n - 1)) : 0};
+  return {mean, values.size() > 1 ? std::sqrt(squares / n / (n - 1)) : std::numeric_limits<double>::quiet_NaN()};
 }
 
 Estimate exp_of(Estimate log) {
@@ -168,7 +169,7 @@ Divergence summarize(const Scores& scores) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = scores.dp[i] * scores.dp[i];
   const Estimate square = mean_of(values);
   const double rms = std::sqrt(square.value);
-  out.rms_dp = {rms, rms > 0 ? square.error / (2 * rms) : 0};
+  out.rms_dp = {rms, rms > 0 ? square.error / (2 * rms) : square.error};
   out.same_top = mean_of(scores.same_top);
   return out;
 }

@@ -39,7 +39,7 @@ struct Estimate {
   double error = 0;
 };
 
-/// Mean and standard error sqrt(Σ(x - mean)² / n / (n - 1)) (0 for one value); float64, ascending.
+/// Mean and standard error sqrt(Σ(x - mean)² / n / (n - 1)) (NaN, unknown, for one value); float64, ascending.
 Estimate mean_of(std::span<const double> values);
 
 /// exp of a mean, its error carried over: exp(value) · error.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace krafla {
@@ -29,13 +30,13 @@ Windows cut_text(std::size_t n_ids, std::size_t ctx, std::size_t stride, std::si
   Windows w{.ctx = ctx, .stride = stride};
   if (stride == 0) {
     if (n_ids < 2 * ctx)
-      fail(ML_E_ARG, "the text has {} tokens; needed: at least {}, two windows of {}. Take a longer text or a smaller --ctx", n_ids,
-           2 * ctx, ctx);
+      fail(ML_E_ARG, "the text has {}; needed: at least {}, two windows of {}. Take a longer text or a smaller --ctx",
+           counted(n_ids, "token"), 2 * ctx, ctx);
     w.count = n_ids / ctx;
     if (limit != 0) w.count = std::min(w.count, limit);
     w.n_ids = w.count * ctx;
   } else {
-    if (n_ids < 2) fail(ML_E_ARG, "the text has {} tokens; needed: at least 2", n_ids);
+    if (n_ids < 2) fail(ML_E_ARG, "the text has {}; needed: at least 2", counted(n_ids, "token"));
     w.count = n_ids <= ctx ? 1 : 1 + (n_ids - ctx + stride - 1) / stride;
     if (limit != 0) w.count = std::min(w.count, limit);
     w.n_ids = std::min(n_ids, (w.count - 1) * stride + ctx);

@@ -45,7 +45,11 @@ void MlbWriter::write_floats(std::size_t index, std::span<const float> values) {
   file_.write_at(a.offset, values.data(), values.size() * sizeof(float));
 }
 
-void MlbWriter::commit() { file_.commit(); }
+void MlbWriter::commit(std::span<OutputFile* const> companions) {
+  std::vector<OutputFile*> files(companions.begin(), companions.end());
+  files.push_back(&file_);
+  OutputFile::commit_together(files);
+}
 
 std::vector<std::uint8_t> mlb_header_bytes(const MlbHeader& header) {
   std::vector<std::uint8_t> bytes(kMlbHeaderBytes);

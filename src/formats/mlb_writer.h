@@ -32,8 +32,9 @@ class MlbWriter {
   /// All values of the F32 array `index`. ML_E_ARG if the count is wrong; ML_E_FORMAT for NaN or inf.
   void write_floats(std::size_t index, std::span<const float> values);
 
-  /// Makes the file appear. The caller has handed over every row of every array; what was left out reads as zeros.
-  void commit();
+  /// Makes the file appear, after its companions and only with all of them (OutputFile::commit_together). The caller has handed
+  /// over every row of every array; what was left out reads as zeros.
+  void commit(std::span<OutputFile* const> companions = {});
 
  private:
   std::string path_;

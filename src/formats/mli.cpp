@@ -1,11 +1,13 @@
 #include "formats/mli.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
 #include "base/output_file.h"
 
 namespace krafla {
@@ -31,6 +33,15 @@ void check_group(std::span<const double> sums, const std::string& group, std::st
   if (!(total > 0) || !std::isfinite(total)) fail(ML_E_FORMAT, "{}: {} has a total of {}; allowed: finite and > 0", name, group, total);
 }
 
+/// Calls visit(sums, group's name) for every group, in file order.
+template <class Visit>
+void each_group(const Mli& m, Visit&& visit) {
+  for (std::size_t i = 0; i < m.n_layers; ++i)
+    for (const MliSlot slot : {MliSlot::qkv, MliSlot::o, MliSlot::up, MliSlot::down})
+      visit(m.layer(i, slot), fmt::format("layers.{}.{}", i, kSlots[static_cast<std::size_t>(slot)]));
+  visit(m.classifier(), std::string("classifier"));
+}
+
 void check_dimensions(const Mli& m, std::string_view name) {
   const std::pair<const char*, std::uint32_t> dims[] = {{"n_layers", m.n_layers}, {"dim", m.dim}, {"hidden_dim", m.hidden_dim}};
   for (const auto& [field, value] : dims)
@@ -40,10 +51,7 @@ void check_dimensions(const Mli& m, std::string_view name) {
 void check_values(const Mli& m, std::string_view name) {
   if (m.layer_tokens == 0) fail(ML_E_FORMAT, "{}: layer tokens is 0; allowed: at least 1", name);
   if (m.classifier_tokens == 0) fail(ML_E_FORMAT, "{}: classifier tokens is 0; allowed: at least 1", name);
-  for (std::size_t i = 0; i < m.n_layers; ++i)
-    for (const MliSlot slot : {MliSlot::qkv, MliSlot::o, MliSlot::up, MliSlot::down})
-      check_group(m.layer(i, slot), fmt::format("layers.{}.{}", i, kSlots[static_cast<std::size_t>(slot)]), name);
-  check_group(m.classifier(), "classifier", name);
+  each_group(m, [&](std::span<const double> sums, const std::string& group) { check_group(sums, group, name); });
 }
 
 }  // namespace
@@ -112,18 +120,26 @@ void check_mli_model(const Mli& mli, const MlbHeader& header, std::span<const st
     if (found != wanted) fail(ML_E_SHAPE, "{}: {} is {}; allowed: the model's {}", name, field, found, wanted);
   for (std::size_t i = 0; i < flags.size(); ++i)
     if ((flags[i] & kLayerLinear) != 0 && header.lin_values() != header.q_dim())
-      fail(ML_E_SHAPE, "{}: layers.{}.lout has {} input channels; allowed: q_dim ({}), the file has no place for others", name, i,
-           header.lin_values(), header.q_dim());
+      fail(ML_E_SHAPE, "{}: layers.{}.lout has {} input channels; allowed: q_dim ({}), an importance matrix has no place for others", name,
+           i, header.lin_values(), header.q_dim());
 }
 
-void write_mli(const std::string& path, const Mli& mli) {
+void check_mli_measured(const Mli& mli, std::string_view model) {
+  each_group(mli, [&](std::span<const double> sums, const std::string& group) {
+    const auto bad = std::find_if(sums.begin(), sums.end(), [](double sum) { return !std::isfinite(sum); });
+    if (bad != sums.end())
+      fail(ML_E_NUMERIC, "{}: channel {} of what goes into {} is NaN or infinite on this text; the model's weights are broken", model,
+           bad - sums.begin(), group);
+  });
+}
+
+void write_mli(OutputFile& file, std::string_view path, const Mli& mli) {
   check_dimensions(mli, path);
   const auto count = count_sums(mli);
   if (!count || mli.sums.size() != *count) fail(ML_E_SHAPE, "{}: {} sums do not fit its dimensions", path, mli.sums.size());
   check_values(mli, path);
   const std::uint32_t head[] = {1, mli.n_layers, mli.dim, mli.hidden_dim, mli.q_dim == mli.dim ? 0 : mli.q_dim};
   const std::uint64_t tokens[] = {mli.layer_tokens, mli.classifier_tokens};
-  OutputFile file(path);
   file.write("MLI1", 4);
   file.write(head, sizeof head);
   file.write(tokens, sizeof tokens);

@@ -12,6 +12,8 @@
 
 namespace krafla {
 
+class OutputFile;
+
 /// The groups of channels of a layer, in file order: the inputs of wq/wk/wv (dim), wo (q_dim), w1/w3 (dim), w2 (hidden_dim).
 /// In a linear-attention layer: of lqkv/lz/lb/la, and of lout.
 enum class MliSlot : std::uint8_t { qkv, o, up, down };
@@ -44,7 +46,11 @@ Mli parse_mli(Bytes file, std::string_view name);
 /// than q_dim inputs (there is no place for them). `flags`: the model's layer flags, or empty.
 void check_mli_model(const Mli& mli, const MlbHeader& header, std::span<const std::uint8_t> flags, std::string_view name);
 
-/// Writes a file, which appears only when complete. Refuses what parse_mli would refuse.
-void write_mli(const std::string& path, const Mli& mli);
+/// Whether every sum is a finite number: ML_E_NUMERIC naming `model`, which they were measured on, the layer and the matrices whose
+/// input it is.
+void check_mli_measured(const Mli& mli, std::string_view model);
+
+/// Writes everything to `file` and commits it. Refuses what parse_mli would refuse, naming `path`.
+void write_mli(OutputFile& file, std::string_view path, const Mli& mli);
 
 }  // namespace krafla

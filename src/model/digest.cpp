@@ -12,6 +12,10 @@ void Digest::add(std::span<const float> values) {
   }
 }
 
+bool has_nan(std::span<const float> values) {
+  return std::any_of(values.begin(), values.end(), [](float value) { return value != value; });
+}
+
 Verification verify(const Model& model, Context& context) {
   const MlbHeader& header = model.header();
   std::vector<std::int32_t> ids(std::min<std::size_t>(header.max_seq, 150));
@@ -21,7 +25,7 @@ Verification verify(const Model& model, Context& context) {
   std::size_t position = 0;
   all_logits(model, context, KvType::f16, ids, 32, [&](std::span<const float> row) {
     digest.add(row);
-    if (!result.first_nan && std::any_of(row.begin(), row.end(), [](float logit) { return logit != logit; })) {
+    if (!result.first_nan && has_nan(row)) {
       result.first_nan = position;
       result.nan_token = ids[position];
     }

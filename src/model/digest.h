@@ -21,6 +21,9 @@ class Digest {
   std::uint64_t value_ = 0xcbf29ce484222325u;
 };
 
+/// Whether one of these is a NaN.
+bool has_nan(std::span<const float> values);
+
 /// Logits at every position of `ids`, `chunk` positions a forward call, handed over row by row (vocab floats each); only a few
 /// rows are held at a time.
 template <class Sink>

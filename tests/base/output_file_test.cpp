@@ -87,5 +87,32 @@ TEST_F(OutputFileTest, MappedFileDoesNotWaitForAFifo) {
   EXPECT_THROW(MappedFile(path("fifo")), Error);
 }
 
+TEST_F(OutputFileTest, FilesThatBelongTogetherAppearTogether) {
+  {
+    OutputFile a(path("a")), b(path("b"));
+    a.write("1", 1);
+    b.write("2", 1);
+    OutputFile* const both[] = {&a, &b};
+    OutputFile::commit_together(both);
+  }
+  EXPECT_EQ(text(path("a")), "1");
+  EXPECT_EQ(text(path("b")), "2");
+  EXPECT_EQ(entries(), 2u);
+}
+
+TEST_F(OutputFileTest, IfOneCannotAppearNoneStays) {
+  OutputFile a(path("a")), b(path("b"));
+  fs::create_directory(path("b"));  // came in between
+  OutputFile* const both[] = {&a, &b};
+  EXPECT_THROW(OutputFile::commit_together(both), Error);
+  EXPECT_FALSE(fs::exists(path("a")));
+}
+
+TEST_F(OutputFileTest, AsLongANameAsTheSystemTakes) {
+  const std::string name(255, 'n');
+  OutputFile(path(name.c_str())).commit();
+  EXPECT_TRUE(fs::exists(path(name.c_str())));
+}
+
 }  // namespace
 }  // namespace krafla

@@ -43,12 +43,12 @@ TEST_F(ModelFilesTest, AnyOfTheThreePathsOrTheNameNamesTheModel) {
 }
 
 TEST_F(ModelFilesTest, WhatIsNotAModelIsNamed) {
-  for (const std::string& name : {(folder_ / "none").string(), folder_.string(), write("x.gguf", "GGUF")}) {
+  for (const std::string& name : {(folder_ / "none").string(), folder_.string(), write("x.gguf", "GGUF"), write("x.txt", "two")}) {
     try {
       find_model_files(name);
       FAIL() << name;
     } catch (const Error& e) {
-      EXPECT_EQ(e.status(), ML_E_IO);
+      EXPECT_EQ(e.status(), name.ends_with(".gguf") || name.ends_with(".txt") ? ML_E_FORMAT : ML_E_IO);
       EXPECT_NE(std::string(e.what()).find(name), std::string::npos);
     }
   }

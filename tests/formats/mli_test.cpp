@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/mapped_file.h"
+#include "base/output_file.h"
 #include "formats/mlb.h"
 #include "test_files.h"
 
@@ -34,7 +35,8 @@ TEST(Mli, WriterGivesTheSameBytes) {
   const TemporaryFolder folder;
   for (const char* file : {"same_q_dim.mli", "own_q_dim.mli"}) {
     const auto bytes = file_bytes(data_path(std::string("good/") + file));
-    write_mli(folder.file(file), parse_mli(bytes, file));
+    OutputFile out(folder.file(file));
+    write_mli(out, file, parse_mli(bytes, file));
     EXPECT_EQ(file_bytes(folder.file(file)), bytes) << file;
   }
 }

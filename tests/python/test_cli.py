@@ -2,6 +2,7 @@
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
+import errno
 import json
 import os
 import resource
@@ -73,7 +74,11 @@ class Errors(Case):
         self.assert_fails(krafla("verify", self.folder), 4, "directory")
         text = self.folder / "some.gguf"
         text.write_bytes(b"GGUF")
-        self.assert_fails(krafla("verify", text), 4, "convert")
+        self.assert_fails(krafla("verify", text), 5, "ML_E_FORMAT", "convert")
+        other = self.folder / "two.txt"
+        other.write_text("two")
+        self.assert_fails(krafla("verify", other), 5, "ML_E_FORMAT", "not a .mlb file")
+        other.unlink()
         self.assert_fails(krafla("convert", self.folder / "none.gguf", self.folder / "x"), 4, "none.gguf")
         self.assert_fails(krafla("convert", DATA / "models/tiny-q4.mlb", self.folder / "x"), 5)
         self.assertEqual([p.name for p in self.folder.iterdir()], ["some.gguf"])
@@ -146,6 +151,16 @@ class Errors(Case):
         self.assertEqual(len(warning.splitlines()), 1, warning)
         self.assertIn("position 47 (token 5)", warning)
         self.assertEqual(krafla("verify", DATA / "models/tiny-q4.mlb").stderr, b"")
+
+    def test_logits_warns_of_nan(self):
+        ids, out = self.folder / "ids.json", self.folder / "out.npy"
+        ids.write_text("[7, 7, 5, 5]")
+        result = krafla("logits", DATA / "models/nan-q4.mlb", "--ids", ids, "--out", out)
+        self.assertEqual((result.returncode, result.stdout), (0, b""), result.stderr)
+        warning = result.stderr.decode()
+        self.assertEqual(len(warning.splitlines()), 1, warning)
+        self.assertIn("position 2 (token 5)", warning)
+        self.assertEqual(np.isnan(np.load(out)).any(axis=1).tolist(), [False, False, True, True])
 
     def test_nan_weights_end_with_an_error(self):
         # the model's logits are NaN after token 5; there is no tokenizer of its size, so a bare one is made
@@ -249,8 +264,8 @@ class Run(Case):
 
     def test_a_prompt_that_cannot_be_read(self):
         model = self.make_model()
-        self.assert_fails(krafla("run", model, "-f", self.folder, "-n", 3), 4, self.folder)
-        self.assert_fails(krafla("run", model, "-f", self.folder / "none", "-n", 3), 4, "none")
+        self.assert_fails(krafla("run", model, "-f", self.folder, "-n", 3), 4, self.folder, os.strerror(errno.EISDIR))
+        self.assert_fails(krafla("run", model, "-f", self.folder / "none", "-n", 3), 4, "none", os.strerror(errno.ENOENT))
 
     def test_the_json_is_checked(self):
         model = self.make_model()

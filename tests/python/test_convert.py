@@ -4,6 +4,7 @@ every spelling of config.json, broken and unsupported checkpoints.
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
 import json
+import lzma
 import math
 import os
 import shutil
@@ -540,6 +541,33 @@ class Refusals(Case):
         source = CHECKPOINTS / "llama2"
         self.assert_refused(source, "ML_E_ARG", "--q8", options=["--q8", "w2"])
         self.assert_refused(source, "ML_E_ARG", "w9", "tok_emb", options=["--type", "q4_0", "--q8", "w2,w9"])
+        self.assert_refused(source, "ML_E_ARG", "--imatrix", "empty", options=["--type", "q4_0", "--imatrix", ""])
+        result = krafla("convert", "--type", "q4_0", "--q8", "wv", source, self.out / "model")  # --q8 takes one value
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+
+    def test_what_is_read_is_not_written_over(self):
+        folder = self.copy("llama2")
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        (folder / "link.mlb").symlink_to("model.safetensors")
+        for out in ("config", "link"):
+            result = krafla("convert", folder, folder / out)
+            self.assertEqual(result.returncode, EXIT["ML_E_ARG"], out)
+            self.assertIn("it is read", result.stderr.decode())
+        tokenizer = folder / "tokenizer.json"
+        tokenizer.write_bytes(lzma.decompress((ROOT / "tests/data/tokenizers/qwen3_5.tokenizer.json.xz").read_bytes()))
+        before["tokenizer.json"] = tokenizer.read_bytes()
+        for arguments in ((tokenizer, folder / "tokenizer"), (folder, folder / "config.mlt")):
+            result = krafla("convert-tokenizer", *arguments)
+            self.assertEqual(result.returncode, EXIT["ML_E_ARG"], arguments)
+        (folder / "link.mlb").unlink()
+        self.assertEqual({path.name: path.read_bytes() for path in folder.iterdir()}, before)
+
+    def test_an_older_tokenizer_is_pointed_at(self):
+        self.convert(CHECKPOINTS / "llama2")
+        self.assertNotIn("older file", self.stderr)
+        (self.out / "model.mlt").write_bytes(b"")
+        self.convert(CHECKPOINTS / "llama2")
+        self.assertIn("model.mlt is an older file", self.stderr)
 
 
 if __name__ == "__main__":

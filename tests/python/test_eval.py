@@ -203,12 +203,31 @@ class Perplexity(Case):
         self.assert_fails(krafla("perplexity", model, short, "--ctx", 16, "--stride", 16), 2, "stride", "16")
         self.assert_fails(krafla("perplexity", model, short, "--ctx", 100000), 2, "max_seq")
         self.assert_fails(krafla("perplexity", model, self.folder / "none"), 4, "none")
-        self.assert_fails(krafla("perplexity", model, "-", "--stride", 4, "--ctx", 8, input=b" "), 2, "1 tokens")
+        self.assert_fails(krafla("perplexity", model, "-", "--stride", 4, "--ctx", 8, input=b" "), 2, "1 token;")
         big = self.put("all-q4.mlb", "big")
         self.put("tiny-q4.mlb")
         self.assert_fails(krafla("perplexity", model, short, "--ctx", 8, "-z", f"{big}.mlt"), 6, "big.mlt", "n_vocab")
         Path(f"{model}.mlt").unlink()
         self.assert_fails(krafla("perplexity", model, short, "--ctx", 8), 4, "m.mlt")
+
+    def test_the_default_window_fits_the_model(self):
+        model = self.put("tiny-q4.mlb")
+        max_seq = mlb.read(f"{model}.mlb").header.max_seq
+        self.assertLess(max_seq, 512)
+        path, _ = self.text(2 * max_seq)
+        self.assertEqual(self.report(model, path, "--chunks", 1)["ctx"], max_seq)
+        self.good("imatrix", model, path, "--chunks", 1)
+        self.assertEqual(mli.read_mli(f"{model}.mli").layer_tokens, max_seq)
+
+    def test_of_one_value_the_error_is_unknown(self):
+        model = self.put("tiny-q4.mlb")
+        path, _ = self.text(8)
+        options = [model, path, "--ctx", 4, "--chunks", 1, "--kl", model]
+        report = self.report(*options)
+        self.assertEqual((report["tokens"], report["ppl"]["error"], report["kl"]["error"], report["rms_dp"]["error"]), (1, None, None, None))
+        text = self.good("perplexity", *options).decode()
+        self.assertEqual((text.count("± ?\n"), text.count("nan")), (6, 0), text)
+        self.assertIn("± ?   (1 window of 4 tokens, 1 scored)", text)
 
     def test_nan_logits_are_named(self):
         model = self.put("nan-q4.mlb")  # NaN from token 5 on
@@ -358,8 +377,18 @@ class Importance(Case):
         classifier = np.cumsum(trace["final_norm"][9:].astype(F64) ** 2, axis=0)[-1]
         self.assert_sums(out, layers, classifier, 13, 4)
 
+    def test_nan_is_the_models(self):
+        name = self.put("nan-q4.mlb")  # NaN from token 5 on
+        path = self.folder / "t"
+        path.write_bytes(bytes(32 + i for i in [7] * 20 + [5] + [7] * 11))
+        self.assert_fails(krafla("imatrix", name, path, "--ctx", 16), 1, "ML_E_NUMERIC", f"{name}.mlb: ", "layers.0.wq/wk/wv")
+        self.assertEqual(list(self.folder.glob("*.mli")), [])
+
     def test_it_is_refused(self):
         name = self.put("tiny-q4.mlb")
+        for args in (["imatrix", name, self.folder / "none", "-o"], ["run", name, "--raw", "-p", "!", "-n", 1, "--imatrix"]):
+            for out in (self.folder, self.folder / "no/x.mli"):  # before the text is read or a token is written
+                self.assert_fails(krafla(*args, out), 4, out)
         path, _ = self.text(20)
         self.assert_fails(krafla("imatrix", name, path, "--out", f"{name}.mlb"), 2, "m.mlb")
         self.assert_fails(krafla("imatrix", name, path, "--ctx", 1 << 20), 2, "max_seq")
@@ -368,9 +397,43 @@ class Importance(Case):
         self.assert_fails(krafla("run", name, "--raw", "-p", "!", "-n", 1, "--imatrix", f"{name}.mlt"), 2, "m.mlt")
         name = self.put("linear-q8.mlb")  # V·dv is not q_dim: lout's inputs have no place
         path, _ = self.text(20)
-        self.assert_fails(krafla("imatrix", name, path, "--ctx", 16), 6, "lout", "q_dim")
-        self.assert_fails(krafla("run", name, "--raw", "-p", "!", "-n", 1, "--imatrix", self.folder / "x.mli"), 6, "lout", "q_dim")
+        self.assert_fails(krafla("imatrix", name, path, "--ctx", 16), 6, f"{name}.mlb: ", "lout", "q_dim")
+        self.assert_fails(krafla("run", name, "--raw", "-p", "!", "-n", 1, "--imatrix", self.folder / "x.mli"), 6, f"{name}.mlb: ", "lout", "q_dim")
         self.assertEqual(list(self.folder.glob("*.mli")), [])
+
+
+class Outputs(Case):
+    def test_the_models_files_are_not_written_over(self):
+        model, other = self.put("tiny-q4.mlb"), self.put("tiny-q4.mlb", "other")
+        for name in (model, other):
+            Path(f"{name}.json").write_text("{}")
+        path, _ = self.text(20)
+        ids = self.folder / "ids.json"
+        ids.write_text("[1]")
+        before = {p: p.read_bytes() for p in self.folder.iterdir()}
+        kl = ["perplexity", model, path, "--ctx", 8, "--kl", other, "--save-logits"]
+        commands = [["perplexity", model, path, "--ctx", 8, "--save-logits"], ["imatrix", model, path, "-o"],
+                    ["logits", model, "--ids", ids, "--out"], ["run", model, "--raw", "-p", "!", "-n", 1, "--imatrix"]]
+        for suffix in (".mlb", ".mlt", ".json"):
+            for command, out in [(c, f"{model}{suffix}") for c in commands] + [(kl, f"{other}{suffix}")]:
+                self.assert_fails(krafla(*command, out), 2, out, "is the file that is read")
+        self.assertEqual({p: p.read_bytes() for p in self.folder.iterdir()}, before)
+
+    def test_empty_names_are_refused(self):
+        model = self.put("tiny-q4.mlb")
+        path, _ = self.text(20)
+        for args in (["perplexity", model, path, "--ctx", 8, "--kl"], ["perplexity", model, path, "--ctx", 8, "--save-logits"],
+                     ["perplexity", model, path, "--ctx", 8, "-z"], ["imatrix", model, path, "-o"], ["perplexity", model],
+                     ["run", model, "--raw", "-p", "!", "-n", 1, "--imatrix"], ["run", model, "-f"]):
+            self.assert_fails(krafla(*args, ""), 2, "ML_E_ARG", "empty")
+        self.assertEqual(list(self.folder.glob("*.mli")), [])
+
+    def test_another_formats_file_is_no_base(self):
+        model = self.put("tiny-q4.mlb")
+        path, _ = self.text(20)
+        base = self.folder / "base.mli"
+        base.write_bytes(b"MLI1")
+        self.assert_fails(krafla("perplexity", model, path, "--ctx", 8, "--kl", base), 5, base)
 
 
 class Compare(Case):

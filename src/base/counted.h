@@ -1,0 +1,15 @@
+// A number with its noun, for people.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace krafla {
+
+/// "1 token", "2 tokens".
+inline std::string counted(std::uint64_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+
+}  // namespace krafla
