@@ -18,16 +18,21 @@ namespace {
 using krafla::Mlt;
 using Ids = std::vector<std::int32_t>;
 
-/// All bytes, tokens made by merges, a control token and a longer added one that begins with it.
-const Mlt& vocabulary() {
+/// The text of every byte.
+const std::vector<std::string>& single_bytes() {
   static const std::vector<std::string> kBytes = [] {
     std::vector<std::string> bytes;
     for (int b = 0; b < 256; ++b) bytes.emplace_back(1, static_cast<char>(b));
     return bytes;
   }();
+  return kBytes;
+}
+
+/// All bytes, tokens made by merges, a control token and a longer added one that begins with it.
+const Mlt& vocabulary() {
   static const Mlt kMlt = [] {
     Mlt mlt;
-    for (const std::string& byte : kBytes) mlt.tokens.push_back({byte, 0});
+    for (const std::string& byte : single_bytes()) mlt.tokens.push_back({byte, 0});
     const auto merge = [&](std::uint32_t left, std::uint32_t right, std::string_view bytes) {
       mlt.merges.push_back({left, right, static_cast<std::uint32_t>(mlt.tokens.size())});
       mlt.tokens.push_back({bytes, 0});
@@ -69,15 +74,10 @@ void both_ways_of_merging(std::string_view text) {
 
 /// U+2581, letters, merges of both, a character of three bytes; every byte but 0xFF has a token.
 const Mlt& sentencepiece() {
-  static const std::vector<std::string> kBytes = [] {
-    std::vector<std::string> bytes;
-    for (int b = 0; b < 256; ++b) bytes.emplace_back(1, static_cast<char>(b));
-    return bytes;
-  }();
   static const Mlt kMlt = [] {
     Mlt mlt;
     mlt.kind = krafla::MltKind::kSentencePiece;
-    for (const std::string& byte : kBytes) mlt.tokens.push_back({byte, krafla::kMltByte});
+    for (const std::string& byte : single_bytes()) mlt.tokens.push_back({byte, krafla::kMltByte});
     for (const char* piece : {"\u2581", "a", "b", "\u2581a", "ab", "\u2581\u2581", "\u597D", "a\u597D", "ba", "\u2581ab"})
       mlt.tokens.push_back({piece, 0});
     mlt.merges = {{256, 257, 259}, {257, 258, 260}, {256, 256, 261}, {257, 262, 263}, {258, 257, 264}, {259, 258, 265}, {256, 260, 265}};

@@ -18,6 +18,11 @@ static_assert(std::endian::native == std::endian::little, "the formats are littl
 
 using Bytes = std::span<const std::uint8_t>;
 
+/// Whether a file begins with these letters; false for a shorter one.
+inline bool starts_with(Bytes file, std::string_view magic) {
+  return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
+}
+
 /// a * b and a + b, or nothing when the result does not fit. T is unsigned; sizes use std::size_t, so that a file
 /// too large for a 32-bit host is refused there.
 template <std::unsigned_integral T>

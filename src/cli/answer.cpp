@@ -69,11 +69,7 @@ AnswerModel::AnswerModel(const AnswerOptions& options)
       context(make_context(options.compute)),
       model(open_model(options.compute, *context)),
       mlt(options.tokenizer.empty() ? files.mlt : find_tokenizer(options.tokenizer)),
-      tokenizer(Tokenizer::open(mlt, mlt == files.mlt ? info.control_ids : std::nullopt)) {
-  if (tokenizer.vocab_size() > model.header().vocab)
-    fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", mlt, tokenizer.vocab_size(), files.mlb,
-         model.header().vocab);
-}
+      tokenizer(open_tokenizer(mlt, model, mlt == files.mlt ? info.control_ids : std::nullopt)) {}
 
 SamplingOptions sampling_of(const AnswerOptions& options, const SamplingDefaults& model) {
   SamplingOptions out = options.generate.sampling;
@@ -106,6 +102,8 @@ SpecialTokens special_tokens(const AnswerModel& loaded) {
   const auto text_of = [&](std::int32_t id) { return id < 0 ? std::string() : std::string(loaded.tokenizer.token_bytes(id)); };
   return {text_of(loaded.info.bos.value_or(loaded.tokenizer.bos())), text_of(loaded.tokenizer.eos())};
 }
+
+double tokens_per_second(std::size_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0; }
 
 bool interrupted() { return interrupts != 0; }
 

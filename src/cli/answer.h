@@ -46,6 +46,9 @@ std::string find_template(const AnswerOptions& options, const ModelInfo& info);
 
 SpecialTokens special_tokens(const AnswerModel& loaded);
 
+/// 0 where no time passed.
+double tokens_per_second(std::size_t tokens, double seconds);
+
 /// Whether Ctrl-C was pressed since start_answer(), which has it end the answer; pressed again, it ends the program.
 bool interrupted();
 void start_answer();

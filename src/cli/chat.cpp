@@ -121,11 +121,10 @@ class Chat {
   }
 
   void show_speed(std::size_t prompt_tokens, const Generation& result) const {
-    const auto rate = [](std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
     std::fflush(stdout);
     std::fprintf(stderr, "[prompt %zu tokens, %zu of them known, %.1f tokens/s; answer %zu tokens, %.1f tokens/s%s]\n", prompt_tokens,
-                 result.reused, rate(prompt_tokens - result.reused, result.prompt_seconds), result.ids.size(),
-                 rate(result.ids.size(), result.answer_seconds),
+                 result.reused, tokens_per_second(prompt_tokens - result.reused, result.prompt_seconds), result.ids.size(),
+                 tokens_per_second(result.ids.size(), result.answer_seconds),
                  result.finish == Finish::length      ? "; cut off"
                  : result.finish == Finish::cancelled ? "; stopped"
                                                       : "");

@@ -1,8 +1,6 @@
 // `krafla convert SOURCE [OUT]`: a checkpoint (GGUF file or Hugging Face folder) to .mlb, .mlt and .json.
 #include "convert/convert.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,6 +13,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/text.h"
 
 namespace krafla::cli {
 namespace {
@@ -63,30 +62,15 @@ std::uint32_t q8_mask(const std::vector<std::string>& names) {
   return mask;
 }
 
-/// A line on the terminal, rewritten a few times a second.
-class ProgressBar {
- public:
-  void operator()(const ConvertProgress& p) {
-    const auto now = std::chrono::steady_clock::now();
-    if (p.done < p.total && now - last_ < std::chrono::milliseconds(100)) return;
-    last_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const double part = static_cast<double>(p.done) / static_cast<double>(p.total);
-    const double speed = static_cast<double>(p.done) / seconds;
-    constexpr int kWidth = 32;
-    const int full = static_cast<int>(part * kWidth);
-    const std::string bar(static_cast<std::size_t>(full), '#');
-    std::fprintf(stderr, "\r[%-*s] %3.0f%%  %.0f M weights/s  %.0f s left ", kWidth, bar.c_str(), 100 * part, speed / 1e6,
-                 static_cast<double>(p.total - p.done) / speed);
-    std::fflush(stderr);
-  }
-  /// Clears the line.
-  static void end() { std::fprintf(stderr, "\r%79s\r", ""); }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point last_{};
-};
+/// What the progress line shows, `seconds` after the start.
+std::string progress_text(const ConvertProgress& p, double seconds) {
+  const double part = static_cast<double>(p.done) / static_cast<double>(p.total);
+  const double speed = static_cast<double>(p.done) / seconds;
+  constexpr int kWidth = 32;
+  const std::string bar(static_cast<std::size_t>(part * kWidth), '#');
+  return fmt::format("[{:<{}}] {:3.0f}%  {:.0f} M weights/s  {:.0f} s left", bar, kWidth, 100 * part, speed / 1e6,
+                     static_cast<double>(p.total - p.done) / speed);
+}
 
 void print_summary(const ConvertSummary& s) {
   std::fprintf(stderr, "%s: %.1f MB, %.1f M weights, %.1f s (%.0f M weights/s)\n", s.paths.mlb.c_str(), static_cast<double>(s.bytes) / 1e6,
@@ -110,24 +94,24 @@ void run(const Arguments& a) {
   options.tokenizer = !a.no_tokenizer;
   options.threads = a.threads > 0 ? a.threads : usable_cores();
   options.cancelled = [] { return interrupted.load(std::memory_order_relaxed); };
-  const bool bar = !a.quiet && ::isatty(STDERR_FILENO) == 1;
-  if (bar) options.progress = ProgressBar{};
   std::signal(SIGINT, [](int) { interrupted = true; });  // so that the temporary file goes away
   std::signal(SIGTERM, [](int) { interrupted = true; });
-  try {
-    const ConvertSummary summary = convert_model(a.source, a.out, options);
-    if (bar) ProgressBar::end();
-    if (!a.quiet) print_summary(summary);
-  } catch (...) {
-    if (bar) ProgressBar::end();
-    throw;
+  ConvertSummary summary;
+  {
+    ProgressLine line;
+    const auto start = std::chrono::steady_clock::now();
+    if (!a.quiet)
+      options.progress = [&](const ConvertProgress& p) {
+        line.show(progress_text(p, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
+      };
+    summary = convert_model(a.source, a.out, options);
   }
+  if (!a.quiet) print_summary(summary);
 }
 
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  const auto not_empty = [](const std::string& value) { return value.empty() ? std::string("is empty") : std::string(); };
   CLI::App* command = app.add_subcommand("convert", "Convert a GGUF file or a Hugging Face folder to NAME.mlb, NAME.mlt and NAME.json");
   auto a = std::make_shared<Arguments>();
   command->add_option("SOURCE", a->source, "the GGUF file, or the folder with config.json and .safetensors files")->required();

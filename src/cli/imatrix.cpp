@@ -57,10 +57,7 @@ void add_imatrix(CLI::App& app) {
   command->add_option("-o,--out", options->out, "The .mli file to write; the default is beside the model")->check(not_empty);
   command->add_option("--ctx", options->ctx, "Tokens of a window; each starts anew; 512, or the model's max_seq if that is less")
       ->check(count);
-  command->add_option("--chunks", options->importance.windows, "Windows at most; the default is the whole text")->check(count);
-  command->add_option("--batch", options->importance.batch, "Tokens a forward call; does not change a bit of the result")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
-      ->capture_default_str();
+  add_window_options(*command, options->importance.windows, options->importance.batch);
   add_kv_option(*command, options->importance.kv);
   command->callback([options] { run(*options); });
 }

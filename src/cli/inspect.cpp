@@ -182,7 +182,7 @@ void run(Arguments& a) {
   const MappedFile file(a.file);
   const Bytes bytes = file.bytes();
   const auto is = [&](const char* magic, const char* extension) {
-    return bytes.size() >= 4 ? std::memcmp(bytes.data(), magic, 4) == 0 : a.file.ends_with(extension);
+    return bytes.size() >= 4 ? starts_with(bytes, magic) : a.file.ends_with(extension);
   };
   Report r;
   if (is("MLT1", ".mlt"))

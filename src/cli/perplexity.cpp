@@ -1,7 +1,6 @@
 // `krafla perplexity MODEL TEXT`: how well a model predicts a text, and how far it is from another (docs/quality.md).
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -32,8 +31,7 @@ struct Options {
 bool is_saved_logits(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  const MappedFile file(path);
-  return file.bytes().size() >= 4 && std::memcmp(file.bytes().data(), "MLL1", 4) == 0;
+  return starts_with(MappedFile(path).bytes(), "MLL1");
 }
 
 /// What --kl names: saved logits or another model.
@@ -172,10 +170,7 @@ void add_perplexity(CLI::App& app) {
       ->add_option("--stride", options->stride,
                    "Let windows slide by so many tokens: every token is scored once, with ctx - stride before it")
       ->check(count);
-  command->add_option("--chunks", options->windows, "Windows at most; the default is the whole text")->check(count);
-  command->add_option("--batch", options->score.batch, "Tokens a forward call; does not change a bit of the result")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
-      ->capture_default_str();
+  add_window_options(*command, options->windows, options->score.batch);
   command->add_option("--kl", options->base, "Also compare with this model, or with the logits another run has saved")->check(not_empty);
   command->add_option("--save-logits", options->save, "Write the logits of the scored positions to this file (4 bytes × vocab each)")
       ->check(not_empty);

@@ -35,11 +35,11 @@ std::string read_prompt(const RunOptions& options) {
   return text;
 }
 
-std::vector<std::int32_t> encode_prompt(const RunOptions& options, const AnswerModel& loaded) {
+/// `chat_template`: empty if the text is to be continued as it stands.
+std::vector<std::int32_t> encode_prompt(const RunOptions& options, const AnswerModel& loaded, const std::string& chat_template) {
   const std::string text = read_prompt(options);
   if (text.empty()) fail(ML_E_ARG, "the prompt is empty");
-  const std::string chat_template = find_template(options, loaded.info);
-  if (options.raw || chat_template.empty()) return loaded.tokenizer.encode(text);
+  if (chat_template.empty()) return loaded.tokenizer.encode(text);
   std::vector<Message> messages;
   if (!options.system.empty()) messages.push_back({"system", options.system});
   messages.push_back({"user", text});
@@ -57,14 +57,13 @@ std::size_t peak_memory() {
 }
 
 void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens, const Generation& result, double open_seconds) {
-  const auto rate = [](std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
   const double mb = 1e-6;
   std::fprintf(stderr, "open    %8.1f ms   %s, %.1f MB, kernels %s, threads %d\n", 1e3 * open_seconds, model.path().c_str(),
                mb * static_cast<double>(model.file_bytes()), context.kernels.name, context.threads.size());
   std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.prompt_seconds, counted(prompt_tokens, "token").c_str(),
-               rate(prompt_tokens, result.prompt_seconds));
+               tokens_per_second(prompt_tokens, result.prompt_seconds));
   std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.answer_seconds, counted(result.ids.size(), "token").c_str(),
-               rate(result.ids.size(), result.answer_seconds));
+               tokens_per_second(result.ids.size(), result.answer_seconds));
   std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n", mb * static_cast<double>(peak_memory()),
                mb * static_cast<double>(result.kv_bytes));
 }
@@ -75,10 +74,12 @@ void run(RunOptions& options) {
   const double open_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   options.generate.sampling = sampling_of(options, loaded.info.sampling);
   options.generate.end_ids = end_ids(loaded);
-  options.generate.continues = options.raw || find_template(options, loaded.info).empty();
+  std::string chat_template = find_template(options, loaded.info);
+  if (options.raw) chat_template.clear();
+  options.generate.continues = chat_template.empty();
   options.generate.cancelled = interrupted;
   options.generate.on_text = write_out;
-  const std::vector<std::int32_t> prompt = encode_prompt(options, loaded);
+  const std::vector<std::int32_t> prompt = encode_prompt(options, loaded, chat_template);
   std::optional<Mli> importance;
   std::optional<OutputFile> importance_file;
   if (!options.imatrix.empty()) {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "tokenizer/tokenizer.h"
 
 namespace krafla::cli {
 
@@ -73,13 +72,18 @@ std::string find_tokenizer(const std::string& name) {
   return !std::filesystem::exists(name, ignored) && std::filesystem::exists(name + ".mlt", ignored) ? name + ".mlt" : name;
 }
 
-TokenizedText read_text(const TextOptions& options, const std::string& model_name, const Model& model) {
-  const std::string text = read_file(options.text);
-  const std::string mlt = options.tokenizer.empty() ? find_model_files(model_name).mlt : find_tokenizer(options.tokenizer);
-  const Tokenizer tokenizer = Tokenizer::open(mlt);
+Tokenizer open_tokenizer(const std::string& mlt, const Model& model, const std::optional<std::vector<std::int32_t>>& control_ids) {
+  Tokenizer tokenizer = Tokenizer::open(mlt, control_ids);
   if (tokenizer.vocab_size() > model.header().vocab)
     fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", mlt, tokenizer.vocab_size(), model.path(),
          model.header().vocab);
+  return tokenizer;
+}
+
+TokenizedText read_text(const TextOptions& options, const std::string& model_name, const Model& model) {
+  const std::string text = read_file(options.text);
+  const std::string mlt = options.tokenizer.empty() ? find_model_files(model_name).mlt : find_tokenizer(options.tokenizer);
+  const Tokenizer tokenizer = open_tokenizer(mlt, model);
   return {tokenizer.encode(text, {.parse_special = false}), tokenizer.adds_bos() ? tokenizer.bos() : -1, tokenizer.vocab_size()};
 }
 
@@ -88,6 +92,14 @@ void check_not_input(const std::string& option, const std::string& out, const Mo
   std::error_code ignored;
   for (const std::string& input : others)
     if (std::filesystem::equivalent(out, input, ignored)) fail(ML_E_ARG, "{} {}: is the file that is read; name another", option, out);
+}
+
+void add_window_options(CLI::App& command, std::size_t& windows, std::size_t& batch) {
+  command.add_option("--chunks", windows, "Windows at most; the default is the whole text")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 24));
+  command.add_option("--batch", batch, "Tokens a forward call; does not change a bit of the result")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
+      ->capture_default_str();
 }
 
 std::size_t window_size(std::size_t ctx, const Model& model) { return ctx != 0 ? ctx : std::min<std::size_t>(512, model.header().max_seq); }

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/compute.h"
 #include "engine/model_files.h"
+#include "tokenizer/tokenizer.h"
 
 namespace krafla::cli {
 
@@ -54,8 +56,15 @@ class LineReader {
 /// The path of a .mlt given with or without its ending.
 std::string find_tokenizer(const std::string& name);
 
+/// Opens a .mlt for a model. ML_E_SHAPE if it has more tokens than the model has rows for.
+Tokenizer open_tokenizer(const std::string& mlt, const Model& model,
+                         const std::optional<std::vector<std::int32_t>>& control_ids = std::nullopt);
+
 /// ML_E_ARG if `out` is one of the files that are read: those of the model, or one of `others` (names of no file do no harm).
 void check_not_input(const std::string& option, const std::string& out, const ModelFiles& model, std::vector<std::string> others);
+
+/// Declares --chunks and --batch, for commands that read a text in windows.
+void add_window_options(CLI::App& command, std::size_t& windows, std::size_t& batch);
 
 /// The tokens of a window: `ctx`, or where that is 0 (not asked for) 512, the model's max_seq if that is less.
 std::size_t window_size(std::size_t ctx, const Model& model);

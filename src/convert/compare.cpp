@@ -14,8 +14,6 @@
 namespace krafla {
 namespace {
 
-constexpr std::uint64_t kItemWeights = 1 << 18;
-
 /// The sums of a tensor or a part of it.
 struct Sums {
   double xx = 0, yy = 0, xy = 0, error = 0, max = 0;
@@ -47,12 +45,6 @@ struct Sums {
   }
 };
 
-/// Rows [row, row + rows) of an array.
-struct Item {
-  std::size_t array;
-  std::size_t row, rows;
-};
-
 class Comparer {
  public:
   Comparer(Bytes file, const Mlb& mlb, std::vector<MlbArray> arrays, const ModelPlan& plan, const Kernels& kernels)
@@ -63,11 +55,7 @@ class Comparer {
     out.header = header_differences();
     out.shapes = shape_differences();
     if (!out.shapes.empty()) return out;
-    for (std::size_t i = 0; i < arrays_.size(); ++i) {
-      const auto rows = static_cast<std::size_t>(arrays_[i].rows);
-      const auto step = static_cast<std::size_t>(std::max<std::uint64_t>(1, kItemWeights / arrays_[i].cols));
-      for (std::size_t row = 0; row < rows; row += step) items_.push_back({i, row, std::min(step, rows - row)});
-    }
+    items_ = row_items(arrays_);
     sums_.resize(items_.size());
     ThreadPool pool(threads);
     pool.run(items_.size(), [&](std::size_t item, int) { compare(item); });
@@ -109,12 +97,12 @@ class Comparer {
   }
 
   void compare(std::size_t index) {
-    const Item& item = items_[index];
+    const RowItem& item = items_[index];
     const MlbArray& a = arrays_[item.array];
     const auto cols = static_cast<std::size_t>(a.cols);
     const SourceTensor& source = plan_.tensors.at(a.name());
     std::vector<float> x(cols), y(cols);
-    for (std::size_t row = item.row; row < item.row + item.rows; ++row) {
+    for (auto row = static_cast<std::size_t>(item.row); row < item.row + item.rows; ++row) {
       source.read(row, x);
       read_stored(a, row, y);
       for (std::size_t c = 0; c < cols; ++c) sums_[index].add(y[c], x[c]);
@@ -153,7 +141,7 @@ class Comparer {
   std::vector<MlbArray> arrays_;
   const ModelPlan& plan_;
   const Kernels& kernels_;
-  std::vector<Item> items_;
+  std::vector<RowItem> items_;
   std::vector<Sums> sums_;
 };
 

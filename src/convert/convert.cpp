@@ -1,7 +1,6 @@
 #include "convert/convert.h"
 
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -20,10 +19,9 @@ namespace fs = std::filesystem;
 
 /// One clear line for what is no GGUF.
 void refuse_other_sources(const std::string& source, Bytes bytes) {
-  const auto starts = [&](const char* magic) { return bytes.size() >= 4 && std::memcmp(bytes.data(), magic, 4) == 0; };
-  if (starts("GGUF")) return;
-  if (starts("MLB1")) fail(ML_E_FORMAT, "{}: is a .mlb model already; a GGUF file or a checkpoint's folder is needed", source);
-  if (starts("MLT1") || starts("MLI1"))
+  if (starts_with(bytes, "GGUF")) return;
+  if (starts_with(bytes, "MLB1")) fail(ML_E_FORMAT, "{}: is a .mlb model already; a GGUF file or a checkpoint's folder is needed", source);
+  if (starts_with(bytes, "MLT1") || starts_with(bytes, "MLI1"))
     fail(ML_E_FORMAT, "{}: is a .mlt or .mli file; a GGUF file or a checkpoint's folder is needed", source);
   const fs::path path = source;
   if (path.extension() == ".safetensors" || path.extension() == ".json")
@@ -92,25 +90,12 @@ ConvertSummary convert_folder(const std::string& source, const std::string& out,
 }  // namespace
 
 ModelPaths output_paths(std::string_view source, std::string_view out) {
-  fs::path base = out;
-  const auto without = [](fs::path p, const char* extension) { return p.extension() == extension ? p.replace_extension() : p; };
+  const std::string path(source);
   std::error_code ignored;
-  fs::path name = fs::path(source).filename();
-  if (fs::is_directory(source, ignored)) {  // also "." and "folder/"
-    name = fs::absolute(source).lexically_normal();
-    name = name.has_filename() ? name.filename() : name.parent_path().filename();
-    if (name.empty()) name = "model";
-  } else {
-    name = gguf_model_name(name.string());
-  }
-  if (out.empty())
-    base = name;
-  else if (out.ends_with('/') || fs::is_directory(base, ignored))
-    base /= name;
-  else
-    base = without(base, ".mlb");
-  const std::string text = base.string();
-  return {text + ".mlb", text + ".mlt", text + ".json"};
+  std::string name = fs::is_directory(path, ignored) ? last_name(path) : gguf_model_name(fs::path(path).filename().string());
+  if (name.empty()) name = "model";
+  const std::string stem = output_stem(name, out, ".mlb");
+  return {stem + ".mlb", stem + ".mlt", stem + ".json"};
 }
 
 ConvertSummary convert_model(const std::string& source, const std::string& out, const ConvertOptions& options) {

@@ -1,6 +1,5 @@
 #include "convert/convert_tokenizer.h"
 
-#include <cstring>
 #include <filesystem>
 
 #include "base/mapped_file.h"
@@ -17,25 +16,16 @@ ConvertedTokenizer read_tokenizer(const std::string& source) {
   std::error_code ignored;
   if (fs::is_directory(source, ignored) || source.ends_with(".json")) return convert_hf_tokenizer(read_hf_tokenizer(source));
   const MappedFile file(source);
-  if (file.bytes().size() < 4 || std::memcmp(file.bytes().data(), "GGUF", 4) != 0)
-    fail(ML_E_FORMAT, "{}: is neither a folder nor a tokenizer.json nor a GGUF file", source);
+  if (!starts_with(file.bytes(), "GGUF")) fail(ML_E_FORMAT, "{}: is neither a folder nor a tokenizer.json nor a GGUF file", source);
   return convert_gguf_tokenizer(read_gguf_tokenizer(GgufFiles(source, file.bytes()).gguf()));
 }
 
 TokenizerPaths tokenizer_paths(const std::string& source, const std::string& out) {
-  std::error_code ignored;
-  fs::path from = fs::absolute(source, ignored).lexically_normal();
-  if (from.filename() == "tokenizer.json" || !from.has_filename()) from = from.parent_path();
-  fs::path name = from.filename();
+  const bool named_by_folder = last_name(source) == "tokenizer.json";
+  fs::path name = last_name(named_by_folder ? fs::absolute(source).parent_path().string() : source);
   if (name.extension() == ".gguf" || name.extension() == ".json") name.replace_extension();
-  fs::path base = out;
-  if (out.empty())
-    base = name;
-  else if (out.ends_with('/') || fs::is_directory(base, ignored))
-    base /= name;
-  else if (base.extension() == ".mlt")
-    base.replace_extension();
-  return {base.string() + ".mlt", base.string() + ".json"};
+  const std::string stem = output_stem(name.string(), out, ".mlt");
+  return {stem + ".mlt", stem + ".json"};
 }
 
 TokenizerFiles::TokenizerFiles(const ConvertedTokenizer& tokenizer, const TokenizerPaths& paths) : mlt_(paths.mlt), json_(paths.json) {

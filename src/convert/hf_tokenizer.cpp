@@ -9,6 +9,7 @@
 #include "base/json_ids.h"
 #include "base/mapped_file.h"
 #include "convert/hf_rules.h"
+#include "convert/outputs.h"
 #include "formats/gguf.h"
 
 namespace krafla {
@@ -358,8 +359,7 @@ HfTokenizer read_hf_tokenizer(const std::string& path) {
   const fs::path json = fs::is_directory(path, ignored) ? folder / "tokenizer.json" : fs::path(path);
   HfTokenizer result;
   result.file = json.string();
-  const fs::path whole = fs::absolute(folder, ignored).lexically_normal();
-  result.name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  result.name = last_name(folder.string());
   const MappedFile file(result.file);  // which says it if there is none
   result.tokenizer.assign(file.bytes().begin(), file.bytes().end());
   result.tokenizer_config = read_text(folder / "tokenizer_config.json");

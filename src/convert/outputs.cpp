@@ -2,13 +2,26 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string_view>
 
 #include "base/error.h"
 
 namespace krafla {
 
 namespace fs = std::filesystem;
+
+std::string last_name(const std::string& path) {
+  std::error_code ignored;
+  const fs::path whole = fs::absolute(path, ignored).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+}
+
+std::string output_stem(const std::string& name, std::string_view out, std::string_view ending) {
+  if (out.empty()) return name;
+  std::error_code ignored;
+  fs::path base = out;
+  if (out.ends_with('/') || fs::is_directory(base, ignored)) return (base / name).string();
+  return (base.extension() == ending ? base.replace_extension() : base).string();
+}
 
 std::vector<std::string> checkpoint_files(const std::string& folder) {
   constexpr std::string_view kNames[] = {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/mlb_header.h"
+#include "formats/mlb.h"
 #include "quant/quant.h"
 
 namespace krafla {
@@ -35,6 +35,16 @@ struct ModelPlan {
   std::vector<std::string> notes;               // what was skipped or assumed, a line each
   Q4Rule q4_rule = Q4Rule::search;              // for Q4_0 if nobody asks for another
 };
+
+/// Rows [row, row + rows) of an array: what a thread works on at a time, a megabyte of floats, which a core's cache holds. Of an F32
+/// array all rows.
+struct RowItem {
+  std::size_t array;
+  std::uint64_t row;
+  std::uint64_t rows;
+};
+/// All rows of all arrays but the layer flags, in file order.
+std::vector<RowItem> row_items(std::span<const MlbArray> arrays);
 
 /// How the matrices will be stored; the families' files copy it into the header before anything is laid out.
 struct StorageChoice {

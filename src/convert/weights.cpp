@@ -14,15 +14,6 @@
 namespace krafla {
 namespace {
 
-constexpr std::uint64_t kItemWeights = 1 << 18;  // a megabyte of floats: in a core's cache, and thousands of items a model
-
-/// Rows [row, row + rows) of an array.
-struct Item {
-  std::size_t array;
-  std::uint64_t row;
-  std::uint64_t rows;
-};
-
 /// Sums of squares for ClassError.
 struct Deviation {
   double error = 0;
@@ -80,22 +71,19 @@ class WeightsJob {
         options_(options),
         kernels_(options.kernels != nullptr ? *options.kernels : choose_kernels(nullptr)),
         rule_(options.q4_rule.value_or(options.imatrix.empty() ? plan.q4_rule : Q4Rule::search)),
-        writer_(path, plan.header, plan.flags) {
+        writer_(path, plan.header, plan.flags),
+        items_(row_items(writer_.arrays())) {
     if (!options.imatrix.empty()) {
       if (rule_ == Q4Rule::round)
         fail(ML_E_ARG, "{}: the Q4_0 rule round weights nothing; an importance matrix needs search", options.imatrix);
       importance_.emplace(options.imatrix, plan.header, plan.flags);
     }
-    for (std::size_t i = 0; i < writer_.arrays().size(); ++i) {
-      const MlbArray& a = writer_.arrays()[i];
-      if (a.kind == MlbKind::flags) continue;
-      total_ += a.rows * a.cols;
-      const std::uint64_t step = a.quantized() ? std::max<std::uint64_t>(1, kItemWeights / a.cols) : a.rows;
-      for (std::uint64_t row = 0; row < a.rows; row += step) items_.push_back({i, row, std::min(step, a.rows - row)});
-    }
     deviations_.resize(items_.size());
     left_.resize(writer_.arrays().size());
-    for (const Item& item : items_) ++left_[item.array];
+    for (const RowItem& item : items_) {
+      total_ += item.rows * writer_.arrays()[item.array].cols;
+      ++left_[item.array];
+    }
   }
 
   ConvertSummary run(std::span<OutputFile* const> companions) {
@@ -133,7 +121,7 @@ class WeightsJob {
   }
 
   void convert(std::size_t index, Buffers& b) {
-    const Item& item = items_[index];
+    const RowItem& item = items_[index];
     const MlbArray& a = writer_.arrays()[item.array];
     const SourceTensor& source = plan_.tensors.at(a.name());
     const auto cols = static_cast<std::size_t>(a.cols);
@@ -159,7 +147,7 @@ class WeightsJob {
   }
 
   void quantize(std::size_t index, const MlbArray& a, Buffers& b) {
-    const Item& item = items_[index];
+    const RowItem& item = items_[index];
     const auto cols = static_cast<std::size_t>(a.cols);
     const auto rows = static_cast<std::size_t>(item.rows);
     const bool f16 = writer_.header().scale_f16 != 0;
@@ -195,7 +183,7 @@ class WeightsJob {
     return {(error[0] + error[1]) + (error[2] + error[3]), (weight[0] + weight[1]) + (weight[2] + weight[3])};
   }
 
-  void finished(const Item& item, const SourceTensor& source, std::uint64_t weights) {
+  void finished(const RowItem& item, const SourceTensor& source, std::uint64_t weights) {
     const std::lock_guard lock(mutex_);
     if (--left_[item.array] == 0 && source.release) source.release();
     done_ += weights;
@@ -231,7 +219,7 @@ class WeightsJob {
   const Q4Rule rule_;
   std::optional<Importance> importance_;
   MlbWriter writer_;
-  std::vector<Item> items_;
+  std::vector<RowItem> items_;
   std::vector<std::size_t> left_;  // items of each array that are not done
   std::vector<Deviation> deviations_;
   std::vector<Buffers> buffers_;

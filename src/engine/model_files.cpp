@@ -1,6 +1,5 @@
 #include "engine/model_files.h"
 
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -103,7 +102,7 @@ ModelFiles find_model_files(const std::string& name) {
     fail(ML_E_IO, "{}: is a directory; name a model's .mlb file, or make one with `krafla convert`", name);
   if (name == stem && fs::exists(name, ignored)) {
     const MappedFile file(name);
-    const bool gguf = file.bytes().size() >= 4 && std::memcmp(file.bytes().data(), "GGUF", 4) == 0;
+    const bool gguf = starts_with(file.bytes(), "GGUF");
     fail(ML_E_FORMAT, "{}: is {}", name, gguf ? "a GGUF file; make a .mlb of it with `krafla convert`" : "not a .mlb file");
   }
   fail(ML_E_IO, "{}: there is no such file", files.mlb);
