@@ -96,7 +96,7 @@ lint: setup-lint  ## format, clang-tidy, include rules, scripts
 	@tools/check_includes.py
 	@tools/check_tree.py
 	@shellcheck tools/*.sh tests/*.sh .ci/run
-	@python3 -W error -c 'import ast, sys; [compile(open(path).read(), path, "exec") for path in sys.argv[1:]]' $(PYTHON)
+	@python3 -W error -c 'import pathlib, sys; [compile(pathlib.Path(path).read_text(), path, "exec") for path in sys.argv[1:]]' $(PYTHON)
 	@pyflakes3 $(PYTHON)
 	@echo "lint: no complaints"
 

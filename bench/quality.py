@@ -32,7 +32,7 @@ TEXT_BYTES, CALIBRATION_CHUNKS = 220_000, 30
 THREADS = str(len(os.sched_getaffinity(0)))
 
 # Names in the table: krafla's files by the options of `krafla convert` (I: with the importance matrix).
-MIXES = ["tok_emb", "w2", "tok_emb,wq,wv,wo", "tok_emb,w2"]
+MIXES = ["tok_emb", "w2", "tok_emb,w2", "tok_emb,wq,wv,wo", "wq,wv,wo,w2"]
 LLAMA_FILES = {"Q8_0": ["--pure"], "Q4_0": ["--pure"], "Q4_K_M": []}
 
 
@@ -209,6 +209,7 @@ def rows_wanted(options):
     for kind in LLAMA_FILES:
         yield "llama.cpp", kind, LLAMA_FILES[kind], False
     yield "krafla", "Q8_0", ["--type", "q8_0"], False
+    yield "krafla", "Q8_0, f32 scales", ["--type", "q8_0", "--scales", "f32"], False
     yield "krafla", "Q4_0 round", ["--type", "q4_0", "--q4-rule", "round"], False
     yield "krafla", "Q4_0 search", ["--type", "q4_0"], False
     for kind in ("Q4_0", "Q4_K_M"):

@@ -49,9 +49,10 @@ MappedFile::~MappedFile() {
 
 void release_pages(Bytes bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<std::uintptr_t>(bytes.data()) + page - 1) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const std::uintptr_t skipped = (page - reinterpret_cast<std::uintptr_t>(bytes.data()) % page) % page;
+  if (bytes.size() < skipped + page) return;
+  const Bytes whole = bytes.subspan(skipped, (bytes.size() - skipped) / page * page);
+  ::madvise(const_cast<std::uint8_t*>(whole.data()), whole.size(), MADV_DONTNEED);
 }
 
 }  // namespace krafla

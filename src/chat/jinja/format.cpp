@@ -210,7 +210,8 @@ Text format_braces(Interpreter& interpreter, const Text& format, const Arguments
     bool found = false;
     if (head.empty() || head.find_first_not_of("0123456789") == std::string::npos) {
       const std::size_t index = head.empty() ? next++ : head.size() > 6 ? arguments.values.size() : std::stoul(head);
-      if ((found = index < arguments.values.size())) value = arguments.values[index];
+      found = index < arguments.values.size();
+      if (found) value = arguments.values[index];
     } else {
       for (const auto& [known, given] : arguments.named)
         if (known == head) value = given, found = true;

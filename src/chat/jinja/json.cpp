@@ -114,6 +114,7 @@ class Dumper {
   void dump_dict(const Dict& dict, int depth, Text& out) const {
     if (dict.items.empty()) return out.append("{}");
     std::vector<const std::pair<Value, Value>*> items;
+    items.reserve(dict.items.size());
     for (const auto& item : dict.items) items.push_back(&item);
     if (style_.sort_keys)
       std::stable_sort(items.begin(), items.end(), [](const auto* a, const auto* b) { return compare(a->first, b->first) < 0; });

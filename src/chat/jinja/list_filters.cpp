@@ -41,6 +41,7 @@ std::vector<Value> sorted(Interpreter& in, const std::vector<Value>& items, cons
     return compare(keys[reverse ? b : a], keys[reverse ? a : b]) < 0;
   });
   std::vector<Value> result;
+  result.reserve(order.size());
   for (const std::size_t i : order) result.push_back(items[i]);
   return result;
 }
@@ -49,6 +50,7 @@ Value sort(Interpreter& in, const Value& input, Arguments& arguments) {
   const auto bound = bind("sort", arguments, {"reverse", "case_sensitive", "attribute"});
   const std::vector<Value> items = in.iterate(input);
   std::vector<Value> keys;
+  keys.reserve(items.size());
   for (const Value& item : items) keys.push_back(sort_key(in, item, bound[2], flag_argument(bound[1], false)));
   return List{.items = sorted(in, items, keys, flag_argument(bound[0], false))};
 }

@@ -124,7 +124,7 @@ bool read_float(std::string_view text, double& value) {
 
 Value to_int(Interpreter& in, const Value& input, Arguments& arguments) {
   const auto bound = bind("int", arguments, {"default", "base"});
-  const Value otherwise = bound[0] == nullptr ? Value(std::int64_t{0}) : *bound[0];
+  Value otherwise = bound[0] == nullptr ? Value(std::int64_t{0}) : *bound[0];
   if (input.is_undefined()) in.attribute(input, "");
   std::int64_t whole = 0;
   if (input.integer(whole)) return whole;
