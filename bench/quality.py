@@ -138,8 +138,9 @@ class LlamaCpp:
 
     def perplexity(self, model, *more):
         o = self.options
-        return run([self.bin / "llama-perplexity", "-m", model, "-f", self.text, "-c", o.ctx, "-b", o.ctx, "--chunks", o.chunks, "-t", THREADS, "-ctk", "f32",
-                    "-ctv", "f32", *more])
+        # --no-repack: with AMX this version ends by a segmentation fault on Q8_0
+        return run([self.bin / "llama-perplexity", "-m", model, "-f", self.text, "-c", o.ctx, "-b", o.ctx, "--chunks", o.chunks, "-t", THREADS,
+                    "--no-repack", "-ctk", "f32", "-ctv", "f32", *more])
 
     def measure(self, kind, imatrix):
         more = LLAMA_FILES[kind] + (["--imatrix", self.imatrix] if imatrix else [])

@@ -32,6 +32,7 @@ void refuse_other_sources(const std::string& source, Bytes bytes) {
 /// What a plan says, written; with a tokenizer all three files.
 ConvertSummary write_model(ModelPlan plan, const std::optional<ConvertedTokenizer>& tokenizer, const std::string& source,
                            const ModelPaths& paths, const ConvertOptions& options) {
+  plan.source = source;
   std::optional<TokenizerFiles> companions;  // written before the weights: what cannot be is refused before any work
   std::error_code ignored;
   if (tokenizer) {

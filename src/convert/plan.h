@@ -29,6 +29,7 @@ struct SourceTensor {
 };
 
 struct ModelPlan {
+  std::string source;  // the path that was given, for messages
   MlbHeader header;
   std::vector<std::uint8_t> flags;              // per layer, or empty
   std::map<std::string, SourceTensor> tensors;  // by the .mlb's names

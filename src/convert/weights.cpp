@@ -138,12 +138,16 @@ class WeightsJob {
     finished(item, source, rows * cols);
   }
 
+  std::string name_of(const SourceTensor& source, const MlbArray& a) const {
+    return fmt::format("{}: {} ({})", plan_.source, source.name, a.name());
+  }
+
   /// Names the checkpoint's tensor where the writer would name the .mlb's.
-  static void check_floats(const SourceTensor& source, const MlbArray& a, std::span<const float> x) {
+  void check_floats(const SourceTensor& source, const MlbArray& a, std::span<const float> x) const {
     for (std::size_t i = 0; i < x.size(); ++i)
       if (!std::isfinite(x[i]))
-        fail(ML_E_FORMAT, "{} ({}) row {}: weight {} in column {}; allowed: finite weights", source.name, a.name(),
-             source.source_row(i / source.cols), x[i], i % source.cols);
+        fail(ML_E_FORMAT, "{} row {}: weight {} in column {}; allowed: finite weights", name_of(source, a), source.source_row(i / source.cols),
+             x[i], i % source.cols);
   }
 
   void quantize(std::size_t index, const MlbArray& a, Buffers& b) {
@@ -157,7 +161,7 @@ class WeightsJob {
     b.d.resize(rows * scale_row_bytes(f16, cols));
     b.y.resize(rows * cols);
     const SourceTensor& source = plan_.tensors.at(a.name());
-    const std::string name = fmt::format("{} ({})", source.name, a.name());
+    const std::string name = name_of(source, a);
     try {
       quantize_rows(kernels_, rule, b.x.data(), rows, cols, b.q.data(), b.d.data(), name, 0);
     } catch (const Error&) {  // once more row by row, to name the checkpoint's row

@@ -71,7 +71,9 @@ class Rules {
   Rules(const MlbHeader& header, std::string_view name, ml_status status) : h_(header), name_(name), status_(status) {}
 
   void require(bool good, const char* field, std::string_view allowed) const {
-    if (!good) fail(status_, "{}: {} is {}; allowed: {}", name_, field, mlb_field_text(h_, find_field(field)), allowed);
+    if (good) return;
+    const MlbField& found = find_field(field);
+    fail(status_, "{}: {} ({}) is {}; allowed: {}", name_, field, found.meaning, mlb_field_text(h_, found), allowed);
   }
   void flag(std::uint32_t value, const char* field) const { require(value <= 1, field, "0 or 1"); }
   void within(std::uint32_t value, const char* field, std::uint32_t least, std::uint32_t most) const {

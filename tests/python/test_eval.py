@@ -417,6 +417,8 @@ class Outputs(Case):
         for suffix in (".mlb", ".mlt", ".json"):
             for command, out in [(c, f"{model}{suffix}") for c in commands] + [(kl, f"{other}{suffix}")]:
                 self.assert_fails(krafla(*command, out), 2, out, "is the file that is read")
+        for command in (commands[0][:-1] + ["-z", other, "--save-logits"], ["imatrix", model, path, "-z", other, "-o"]):  # -z without .mlt
+            self.assert_fails(krafla(*command, f"{other}.mlt"), 2, f"{other}.mlt", "is the file that is read")
         self.assertEqual({p: p.read_bytes() for p in self.folder.iterdir()}, before)
 
     def test_empty_names_are_refused(self):
