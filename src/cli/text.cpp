@@ -91,7 +91,8 @@ void check_not_input(const std::string& option, const std::string& out, const Mo
   others.insert(others.end(), {model.mlb, model.mlt, model.json});
   std::error_code ignored;
   for (const std::string& input : others)
-    if (std::filesystem::equivalent(out, find_tokenizer(input), ignored)) fail(ML_E_ARG, "{} {}: is the file that is read; name another", option, out);
+    if (std::filesystem::equivalent(out, find_tokenizer(input), ignored))
+      fail(ML_E_ARG, "{} {}: is the file that is read; name another", option, out);
 }
 
 void add_window_options(CLI::App& command, std::size_t& windows, std::size_t& batch) {

@@ -146,8 +146,8 @@ class WeightsJob {
   void check_floats(const SourceTensor& source, const MlbArray& a, std::span<const float> x) const {
     for (std::size_t i = 0; i < x.size(); ++i)
       if (!std::isfinite(x[i]))
-        fail(ML_E_FORMAT, "{} row {}: weight {} in column {}; allowed: finite weights", name_of(source, a), source.source_row(i / source.cols),
-             x[i], i % source.cols);
+        fail(ML_E_FORMAT, "{} row {}: weight {} in column {}; allowed: finite weights", name_of(source, a),
+             source.source_row(i / source.cols), x[i], i % source.cols);
   }
 
   void quantize(std::size_t index, const MlbArray& a, Buffers& b) {
