@@ -102,11 +102,12 @@ std::string find_template(const AnswerOptions& options, const ModelInfo& info) {
   return read_file(options.chat_template);
 }
 
-ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded) {
+ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded, const ChatTemplate& chat_template) {
   ChatInput input;
   const auto text_of = [&](std::int32_t id) { return id < 0 ? std::string() : std::string(loaded.tokenizer.token_bytes(id)); };
   input.tokens = {text_of(loaded.info.bos.value_or(loaded.tokenizer.bos())), text_of(loaded.tokenizer.eos())};
   if (options.tools.empty()) return input;
+  if (!chat_template.mentions("tools")) fail(ML_E_ARG, "--tools {}: the chat template knows no tools", options.tools);
   input.tools = Json::parse(read_file(options.tools), nullptr, false);
   const bool objects =
       input.tools.is_array() && std::all_of(input.tools.begin(), input.tools.end(), [](const Json& t) { return t.is_object(); });

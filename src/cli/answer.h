@@ -46,8 +46,9 @@ std::vector<std::int32_t> end_ids(const AnswerModel& loaded);
 /// it the model's template for tools is the one where there are tools.
 std::string find_template(const AnswerOptions& options, const ModelInfo& info);
 
-/// A conversation without messages: the tools of --tools (ML_E_FORMAT for a file that has none) and the special tokens.
-ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded);
+/// A conversation without messages: the special tokens and the tools of --tools. ML_E_FORMAT for a file that has none, ML_E_ARG for a
+/// template that knows none.
+ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded, const ChatTemplate& chat_template);
 
 /// The messages of a file that `/save` wrote. ML_E_FORMAT for another.
 nlohmann::ordered_json read_messages(const std::string& path);

@@ -52,7 +52,7 @@ class Chat {
     options_.generate.sampling = sampling_of(options, loaded_.info.sampling);
     options_.generate.end_ids = end_ids(loaded_);
     options_.generate.cancelled = interrupted;
-    input_ = start_conversation(options, loaded_);
+    input_ = start_conversation(options, loaded_, template_);
     reset();
   }
 

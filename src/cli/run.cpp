@@ -44,14 +44,15 @@ std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& 
       fail(ML_E_ARG, "{}: has no chat template, which messages and tools need; name one with --chat-template", loaded.files.json);
     return loaded.tokenizer.encode(text);
   }
-  ChatInput input = start_conversation(options, loaded);
+  const ChatTemplate chat(chat_template);
+  ChatInput input = start_conversation(options, loaded, chat);
   if (options.messages_file) {
     input.messages = read_messages(*options.messages_file);
   } else {
     if (!options.system.empty()) input.messages.push_back({{"role", "system"}, {"content", options.system}});
     input.messages.push_back({{"role", "user"}, {"content", text}});
   }
-  const Prompt prompt = ChatTemplate(chat_template).render(input);
+  const Prompt prompt = chat.render(input);
   options.generate.shown = answer_markers(answer_style(loaded.info, prompt, !options.tools.empty()));
   return loaded.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
 }

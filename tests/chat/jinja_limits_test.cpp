@@ -161,6 +161,18 @@ TEST(JinjaLimits, Memory) {
   EXPECT_THROW(marks.render(input), Error);
 }
 
+/// What is far from the limits: a few thousand messages, a message of some megabytes.
+TEST(JinjaLimits, LongConversationsFit) {
+  ChatInput input;
+  for (int i = 0; i < 1500; ++i) {
+    input.messages.push_back({{"role", "user"}, {"content", repeat("Tell me more. ", 20)}});
+    input.messages.push_back({{"role", "assistant"}, {"content", repeat("It is so.\n", 40)}});
+  }
+  input.messages.push_back({{"role", "user"}, {"content", repeat("a long line of text <|im_end|>\n", 100000)}});
+  for (const BuiltinTemplate& builtin : builtin_templates())
+    EXPECT_GT(ChatTemplate(builtin.name).render(input).text.size(), 3'000'000u) << builtin.name;
+}
+
 TEST(JinjaLimits, DeepMessages) {
   ChatInput input;
   nlohmann::ordered_json deep = 1;

@@ -122,6 +122,13 @@ class ControlMarkers(unittest.TestCase):
         (self.folder / "m.json").write_text(json.dumps({"messages": messages}))
         self.assertEqual(self.krafla("run", self.folder / "hermes", "--messages", self.folder / "m.json", "--tools", self.folder / "tools.json"), "Fine\n")
 
+    def test_tools_that_the_template_would_leave_out_are_refused(self):
+        for command in ("run", "chat"):
+            done = subprocess.run([KRAFLA, command, self.folder / "hermes", "--chat-template", "chatml", "--tools", self.folder / "tools.json"], input=b"x",
+                                  capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("knows no tools", done.stderr.decode())
+
     def test_what_is_no_such_file_is_named(self):
         bad = self.folder / "bad.json"
         for command, option, text, reason in (("run", "--tools", "{}", "no JSON array"), ("chat", "--tools", "[1]", "no JSON array"), ("run", "--tools", "[]", "no JSON array"),
