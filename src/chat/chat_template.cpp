@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "chat/jinja/interpreter.h"
@@ -72,12 +73,16 @@ Value objects_value(const Json& objects, const char* name) {
 }  // namespace
 
 struct ChatTemplate::Syntax {
+  explicit Syntax(std::string source) : text(std::move(source)), body(jinja::parse(text)) {}
+  std::string text;
   jinja::Body body;
 };
 
-ChatTemplate::ChatTemplate(std::string_view source) : syntax_(new Syntax{jinja::parse(find_text(source))}) {}
+ChatTemplate::ChatTemplate(std::string_view source) : syntax_(new Syntax(find_text(source))) {}
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
+
+bool ChatTemplate::mentions(std::string_view word) const { return syntax_->text.find(word) != std::string::npos; }
 
 Prompt ChatTemplate::render(const ChatInput& input) const {
   // The first of a name is the one a template sees: what is given beside the special tokens goes before them.

@@ -36,6 +36,8 @@ class ChatTemplate {
   /// ML_E_ARG for input that is not of the shape above or that the template itself refuses (raise_exception); ML_E_FORMAT, with the
   /// line, for a template that fails or goes beyond the limits.
   Prompt render(const ChatInput& input) const;
+  /// Whether the template's text has the word: one without "tools" leaves them out of the prompt without an error.
+  bool mentions(std::string_view word) const;
 
  private:
   struct Syntax;

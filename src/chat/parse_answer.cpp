@@ -123,6 +123,24 @@ bool read_args_call(std::string_view text, AnswerPart& call) {
   return true;
 }
 
+struct CallMarkers {
+  std::vector<std::string> openings;
+  std::string closing;              // empty: the answer's end
+  std::vector<std::string> within;  // between them
+};
+
+CallMarkers call_markers(ToolFormat format) {
+  switch (format) {
+    case ToolFormat::kNone: break;
+    case ToolFormat::kHermes:
+    case ToolFormat::kXml: return {{"<tool_call>"}, "</tool_call>", {}};
+    case ToolFormat::kLlama3: return {{"<|python_tag|>", "{"}, "", {}};
+    case ToolFormat::kMistral: return {{"[TOOL_CALLS]"}, "", {"[ARGS]", "[CALL_ID]"}};
+    case ToolFormat::kGemma: return {{"```tool_code\n", "```json\n"}, "```", {}};
+  }
+  return {};
+}
+
 }  // namespace
 
 ToolFormat tool_format(std::string_view name) {
@@ -134,22 +152,20 @@ ToolFormat tool_format(std::string_view name) {
   fail(ML_E_FORMAT, "tool-call format \"{}\"; the known ones are hermes, xml, llama3, mistral, gemma", name);
 }
 
+std::vector<std::string> answer_markers(const AnswerStyle& style) {
+  CallMarkers calls = call_markers(style.tools);
+  std::vector<std::string> all = std::move(calls.openings);
+  all.insert(all.end(), calls.within.begin(), calls.within.end());
+  for (const std::string& text : {calls.closing, style.reasoning_open, style.reasoning_close})
+    if (!text.empty()) all.push_back(text);
+  return all;
+}
+
 AnswerParser::AnswerParser(AnswerStyle style)
     : style_(std::move(style)), state_(style_.reasoning_opened && !style_.reasoning_close.empty() ? State::kReasoning : State::kText) {
-  switch (style_.tools) {
-    case ToolFormat::kNone: break;
-    case ToolFormat::kHermes:
-    case ToolFormat::kXml:
-      openings_ = {"<tool_call>"};
-      closing_ = "</tool_call>";
-      break;
-    case ToolFormat::kLlama3: openings_ = {"<|python_tag|>", "{"}; break;
-    case ToolFormat::kMistral: openings_ = {"[TOOL_CALLS]"}; break;
-    case ToolFormat::kGemma:
-      openings_ = {"```tool_code\n", "```json\n"};
-      closing_ = "```";
-      break;
-  }
+  CallMarkers calls = call_markers(style_.tools);
+  openings_ = std::move(calls.openings);
+  closing_ = std::move(calls.closing);
 }
 
 void AnswerParser::emit(AnswerPart::Kind kind, std::size_t size, Parts& parts) {

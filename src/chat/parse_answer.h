@@ -25,6 +25,10 @@ struct AnswerStyle {
   ToolFormat tools = ToolFormat::kNone;
 };
 
+/// The texts by which the parser knows reasoning and calls. A model may write them as control tokens: then they must be in the text that
+/// the parser is fed (GenerateOptions::shown).
+std::vector<std::string> answer_markers(const AnswerStyle& style);
+
 struct AnswerPart {
   /// kMarker: the markers around reasoning, and the white space between parts that belongs to none of them.
   enum class Kind { kText, kReasoning, kMarker, kToolCall };

@@ -1,5 +1,6 @@
 #include "cli/answer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -10,6 +11,8 @@
 
 namespace krafla::cli {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 /// What a user gets who asks for nothing, where the model's JSON says nothing either: the defaults people know from llama.cpp.
 constexpr float kTemperature = 0.8f, kTopP = 0.95f, kMinP = 0.05f;
@@ -53,6 +56,7 @@ void add_answer_options(CLI::App& command, AnswerOptions& options) {
   command.add_option("--system", options.system, "The system message of the chat");
   command.add_option("--chat-template", options.chat_template,
                      "A template's file, or a built-in one: chatml, llama3 ...; the default is the model's");
+  command.add_option("--tools", options.tools, "A JSON file with an array of the functions that the model may call")->check(not_empty);
   command.add_option("-z,--tokenizer", options.tokenizer, "The .mlt file; the default is the one beside the model")->check(not_empty);
   command.add_option("--ctx", options.generate.context, "Positions of prompt and answer at most; the default is the model's max_seq")
       ->check(count);
@@ -92,25 +96,49 @@ std::vector<std::int32_t> end_ids(const AnswerModel& loaded) {
 }
 
 std::string find_template(const AnswerOptions& options, const ModelInfo& info) {
-  if (options.chat_template.empty()) return info.chat_template;
+  if (options.chat_template.empty()) return options.tools.empty() || info.tool_template.empty() ? info.chat_template : info.tool_template;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(options.chat_template, ignored)) return options.chat_template;
   return read_file(options.chat_template);
 }
 
-SpecialTokens special_tokens(const AnswerModel& loaded) {
+ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded, const ChatTemplate& chat_template) {
+  ChatInput input;
   const auto text_of = [&](std::int32_t id) { return id < 0 ? std::string() : std::string(loaded.tokenizer.token_bytes(id)); };
-  return {text_of(loaded.info.bos.value_or(loaded.tokenizer.bos())), text_of(loaded.tokenizer.eos())};
+  input.tokens = {text_of(loaded.info.bos.value_or(loaded.tokenizer.bos())), text_of(loaded.tokenizer.eos())};
+  if (options.tools.empty()) return input;
+  if (!chat_template.mentions("tools")) fail(ML_E_ARG, "--tools {}: the chat template knows no tools", options.tools);
+  input.tools = Json::parse(read_file(options.tools), nullptr, false);
+  const bool objects =
+      input.tools.is_array() && std::all_of(input.tools.begin(), input.tools.end(), [](const Json& t) { return t.is_object(); });
+  if (!objects || input.tools.empty()) fail(ML_E_FORMAT, "{}: is no JSON array of functions, each an object", options.tools);
+  return input;
+}
+
+Json read_messages(const std::string& path) {
+  const Json json = Json::parse(read_file(path), nullptr, false);
+  if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array())
+    fail(ML_E_FORMAT, "{}: is no saved conversation: a JSON object with \"messages\", an array", path);
+  return json["messages"];
+}
+
+AnswerStyle answer_style(const ModelInfo& info, const Prompt& prompt, bool tools) {
+  AnswerStyle style{info.reasoning_open, info.reasoning_close, false, tools ? tool_format(info.tools) : ToolFormat::kNone};
+  const std::string_view text = std::string_view(prompt.text).substr(0, prompt.text.find_last_not_of(" \n") + 1);
+  style.reasoning_opened = !style.reasoning_open.empty() && text.ends_with(style.reasoning_open);
+  return style;
 }
 
 double tokens_per_second(std::size_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0; }
 
-bool interrupted() { return interrupts != 0; }
-
-void start_answer() {
+InterruptibleAnswer::InterruptibleAnswer() {
   interrupts = 0;
   std::signal(SIGINT, on_interrupt);
 }
+
+InterruptibleAnswer::~InterruptibleAnswer() { std::signal(SIGINT, SIG_DFL); }
+
+bool interrupted() { return interrupts != 0; }
 
 void write_out(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)

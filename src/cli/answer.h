@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "chat/chat.h"
+#include "chat/chat_template.h"
+#include "chat/parse_answer.h"
 #include "cli/compute.h"
 #include "engine/generate.h"
 #include "engine/model_files.h"
@@ -15,7 +16,7 @@ namespace krafla::cli {
 
 struct AnswerOptions {
   ComputeOptions compute;
-  std::string system, tokenizer, chat_template;
+  std::string system, tokenizer, chat_template, tools;
   std::optional<float> temperature, top_p, min_p, repetition_penalty;  // unset: the model's
   std::optional<int> top_k;
   GenerateOptions generate;
@@ -41,17 +42,32 @@ SamplingOptions sampling_of(const AnswerOptions& options, const SamplingDefaults
 /// The ids that end an answer. ML_E_FORMAT for one that the tokenizer does not have.
 std::vector<std::int32_t> end_ids(const AnswerModel& loaded);
 
-/// The text or the name of the template to use; empty: there is none. `--chat-template` takes a file's name or a built-in one's.
+/// The text or the name of the template to use; empty: there is none. `--chat-template` takes a file's name or a built-in one's; without
+/// it the model's template for tools is the one where there are tools.
 std::string find_template(const AnswerOptions& options, const ModelInfo& info);
 
-SpecialTokens special_tokens(const AnswerModel& loaded);
+/// A conversation without messages: the special tokens and the tools of --tools. ML_E_FORMAT for a file that has none, ML_E_ARG for a
+/// template that knows none.
+ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded, const ChatTemplate& chat_template);
+
+/// The messages of a file that `/save` wrote. ML_E_FORMAT for another.
+nlohmann::ordered_json read_messages(const std::string& path);
+
+/// How the model's answer to `prompt` is to be read; calls only where `tools` were given.
+AnswerStyle answer_style(const ModelInfo& info, const Prompt& prompt, bool tools);
 
 /// 0 where no time passed.
 double tokens_per_second(std::size_t tokens, double seconds);
 
-/// Whether Ctrl-C was pressed since start_answer(), which has it end the answer; pressed again, it ends the program.
+/// While it lives, Ctrl-C makes interrupted() true, which ends the answer; pressed again, it ends the program, as at any other time.
+class InterruptibleAnswer {
+ public:
+  InterruptibleAnswer();
+  ~InterruptibleAnswer();
+  InterruptibleAnswer(const InterruptibleAnswer&) = delete;
+  InterruptibleAnswer& operator=(const InterruptibleAnswer&) = delete;
+};
 bool interrupted();
-void start_answer();
 
 /// Writes and flushes standard output; ML_E_IO.
 void write_out(std::string_view text);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "model/forward.h"
@@ -79,7 +80,7 @@ void run(const BenchOptions& options) {
       const double rate = bench.measure(n, step);
       report[kind].push_back(
           {{"n", n}, {"depth", options.depth}, {"batch", 1}, {"threads", bench.context().threads.size()}, {"tok_s", rate}});
-      if (!options.json) std::printf("%-8s %5zu tokens at depth %zu: %8.1f tok/s\n", kind, n, options.depth, rate);
+      if (!options.json) std::printf("%-8s %12s at depth %zu: %8.1f tok/s\n", kind, counted(n, "token").c_str(), options.depth, rate);
     }
   };
   measure("prefill", options.prefill, options.chunk);

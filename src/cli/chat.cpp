@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "chat/chat_template.h"
@@ -22,13 +23,23 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kHelp =
     "/help               this\n"
+    "/tool TEXT          what the call gave, the first one without a result; after the last the model goes on\n"
     "/system TEXT        the system message; without TEXT: none. Begins anew\n"
     "/reset              begin anew\n"
     "/regen              answer the last message again\n"
     "/set NAME VALUE     temperature, top_k, top_p, min_p, repetition_penalty, seed, max_tokens, or a variable of the template\n"
     "/save FILE          write the conversation, as JSON\n"
     "/load FILE          go on with a saved one\n"
-    "Ctrl-C stops an answer; Ctrl-C or Ctrl-D at the prompt leaves.\n";
+    "Ctrl-C stops an answer or clears the line; Ctrl-C or Ctrl-D in an empty line leaves. A message that begins with / needs a space "
+    "before.\n";
+
+/// Null where it is not there: a loaded file may hold anything.
+Json value_at(const Json& json, const char* pointer) {
+  const Json::json_pointer place(pointer);
+  return json.contains(place) ? json[place] : Json();
+}
+
+bool has_role(const Json& message, const char* role) { return value_at(message, "/role") == role; }
 
 struct ChatOptions : AnswerOptions {
   bool verbose = false;
@@ -41,7 +52,7 @@ class Chat {
     options_.generate.sampling = sampling_of(options, loaded_.info.sampling);
     options_.generate.end_ids = end_ids(loaded_);
     options_.generate.cancelled = interrupted;
-    input_.tokens = special_tokens(loaded_);
+    input_ = start_conversation(options, loaded_, template_);
     reset();
   }
 
@@ -53,7 +64,7 @@ class Chat {
       try {
         line.starts_with('/') ? command(line) : say(line);
       } catch (const Error& e) {
-        if (!lines.interactive() || e.status() == ML_E_IO) throw;
+        if (!lines.interactive() || std::ferror(stdout) != 0) throw;
         write_out(fmt::format("{}\n", e.what()));
       }
     }
@@ -74,10 +85,15 @@ class Chat {
 
   void say(const std::string& text) {
     input_.messages.push_back({{"role", "user"}, {"content", text}});
+    answer_or_take_back();
+  }
+
+  /// After an error it is as if the last message had not been said.
+  void answer_or_take_back() {
     try {
       answer();
     } catch (...) {
-      input_.messages.erase(input_.messages.size() - 1);  // as if it had not been said
+      input_.messages.erase(input_.messages.size() - 1);
       throw;
     }
   }
@@ -85,27 +101,35 @@ class Chat {
   void answer() {
     const Prompt prompt = template_.render(input_);
     const auto ids = loaded_.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
-    AnswerStyle style{loaded_.info.reasoning_open, loaded_.info.reasoning_close, false, ToolFormat::kNone};
-    const std::string_view text = std::string_view(prompt.text).substr(0, prompt.text.find_last_not_of(" \n") + 1);
-    style.reasoning_opened = !style.reasoning_open.empty() && text.ends_with(style.reasoning_open);
+    const AnswerStyle style = answer_style(loaded_.info, prompt, !input_.tools.is_null());
     AnswerParser parser(style);
     std::string content, reasoning;
+    Json calls = Json::array();
     const auto take = [&](const std::vector<AnswerPart>& parts) {
       for (const AnswerPart& part : parts) {
         if (part.kind == AnswerPart::Kind::kText) content += part.text;
         if (part.kind == AnswerPart::Kind::kReasoning) reasoning += part.text;
+        if (part.kind == AnswerPart::Kind::kToolCall) calls.push_back(call_message(part, calls.size()));
         show(part);
       }
     };
     options_.generate.on_text = [&](std::string_view piece) { take(parser.feed(piece)); };
-    start_answer();
+    options_.generate.shown = answer_markers(style);
+    const InterruptibleAnswer interruptible;
     const Generation result = generate(loaded_.model, loaded_.tokenizer, *loaded_.context, session_, ids, options_.generate);
     take(parser.finish());
     write_out("\n");
     Json message = {{"role", "assistant"}, {"content", content}};
     if (!reasoning.empty()) message["reasoning_content"] = reasoning;
+    if (!calls.empty()) message["tool_calls"] = std::move(calls);
     input_.messages.push_back(std::move(message));
     if (options_.verbose || terminal_) show_speed(ids.size(), result);
+  }
+
+  /// As templates know it. Some insist on an id of nine letters and digits.
+  Json call_message(const AnswerPart& part, std::size_t number) const {
+    const std::string id = fmt::format("call{:05}", (input_.messages.size() * 100 + number) % 100000);
+    return {{"id", id}, {"type", "function"}, {"function", {{"name", part.name}, {"arguments", Json::parse(part.arguments)}}}};
   }
 
   /// A terminal gets the reasoning dimmed, without its markers, and no control characters; a pipe what the model wrote.
@@ -113,17 +137,23 @@ class Chat {
     if (!terminal_) return write_out(part.text);
     if (part.kind == AnswerPart::Kind::kMarker) return write_out("\n");
     std::string text;
-    for (const char c : part.text) {
-      const auto byte = static_cast<unsigned char>(c);
-      text += (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+    for (std::size_t i = 0; i < part.text.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(part.text[i]);
+      const bool control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f;
+      const auto next = static_cast<unsigned char>(i + 1 < part.text.size() ? part.text[i + 1] : 0);
+      if (byte == 0xc2 && next >= 0x80 && next < 0xa0)  // U+0080 to U+009F: one of them begins commands, as ESC [ does
+        text += fmt::format("\\x{:02x}", next), ++i;
+      else
+        text += control ? fmt::format("\\x{:02x}", byte) : std::string(1, part.text[i]);
     }
     write_out(part.kind == AnswerPart::Kind::kReasoning ? "\x1b[2m" + text + "\x1b[0m" : text);
   }
 
   void show_speed(std::size_t prompt_tokens, const Generation& result) const {
     std::fflush(stdout);
-    std::fprintf(stderr, "[prompt %zu tokens, %zu of them known, %.1f tokens/s; answer %zu tokens, %.1f tokens/s%s]\n", prompt_tokens,
-                 result.reused, tokens_per_second(prompt_tokens - result.reused, result.prompt_seconds), result.ids.size(),
+    std::fprintf(stderr, "[prompt %s, %zu of them known, %.1f tokens/s; answer %s, %.1f tokens/s%s]\n",
+                 counted(prompt_tokens, "token").c_str(), result.reused,
+                 tokens_per_second(prompt_tokens - result.reused, result.prompt_seconds), counted(result.ids.size(), "token").c_str(),
                  tokens_per_second(result.ids.size(), result.answer_seconds),
                  result.finish == Finish::length      ? "; cut off"
                  : result.finish == Finish::cancelled ? "; stopped"
@@ -133,21 +163,39 @@ class Chat {
   void command(const std::string& line) {
     const std::size_t space = std::min(line.find_first_of(" \n"), line.size());
     const std::string name = line.substr(0, space), rest = space < line.size() ? line.substr(space + 1) : "";
+    const bool alone = name == "/help" || name == "/reset" || name == "/regen";
+    if (alone && !rest.empty()) fail(ML_E_ARG, "{}: stands alone, without \"{}\"", name, rest);
     if (name == "/help") return write_out(kHelp);
     if (name == "/reset") return reset();
     if (name == "/regen") return again();
     if (name == "/set") return set(rest);
     if (name == "/save") return save(rest);
     if (name == "/load") return load(rest);
-    if (name != "/system") fail(ML_E_ARG, "{}: there is no such command; /help names them", name);
+    if (name == "/tool") return tool_result(rest);
+    if (name != "/system")
+      fail(ML_E_ARG, "{}: there is no such command; /help names them. A message that begins with / needs a space before", name);
     options_.system = rest;
     reset();
+  }
+
+  /// The results come behind the calls, in their order.
+  void tool_result(const std::string& text) {
+    Json& messages = input_.messages;
+    std::size_t results = 0;
+    while (results < messages.size() && has_role(messages[messages.size() - 1 - results], "tool")) ++results;
+    const Json calls = results < messages.size() ? value_at(messages[messages.size() - 1 - results], "/tool_calls") : Json();
+    if (!calls.is_array() || results >= calls.size()) fail(ML_E_ARG, "/tool: no call waits for a result");
+    messages.push_back({{"role", "tool"},
+                        {"tool_call_id", value_at(calls[results], "/id")},
+                        {"name", value_at(calls[results], "/function/name")},
+                        {"content", text}});
+    if (results + 1 == calls.size()) answer_or_take_back();
   }
 
   /// Another answer needs other random numbers.
   void again() {
     Json& messages = input_.messages;
-    if (messages.empty() || messages.back()["role"] != "assistant") fail(ML_E_ARG, "there is no answer yet");
+    if (messages.empty() || !has_role(messages.back(), "assistant")) fail(ML_E_ARG, "there is no answer yet");
     const Json old = messages.back();
     messages.erase(messages.size() - 1);
     ++options_.generate.sampling.seed;
@@ -161,7 +209,8 @@ class Chat {
 
   void set(const std::string& text) {
     const std::size_t space = text.find(' ');
-    if (space == std::string::npos) fail(ML_E_ARG, "/set NAME VALUE: a value is missing");
+    if (space == 0 || space + 1 >= text.size() || space == std::string::npos)
+      fail(ML_E_ARG, "/set NAME VALUE: a name or a value is missing");
     const std::string name = text.substr(0, space), value = text.substr(space + 1);
     const Json json = Json::parse(value, nullptr, false);
     SamplingOptions& sampling = options_.generate.sampling;
@@ -196,6 +245,8 @@ class Chat {
   }
 
   void save(const std::string& path) const {
+    if (path.empty()) fail(ML_E_ARG, "/save FILE: the file's name is missing");
+    check_not_input("/save", path, loaded_.files, {loaded_.mlt, options_.tools, options_.chat_template});
     OutputFile file(path);
     const std::string text = Json{{"messages", input_.messages}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
     file.write(text.data(), text.size());
@@ -203,11 +254,9 @@ class Chat {
   }
 
   void load(const std::string& path) {
-    const Json json = Json::parse(read_file(path), nullptr, false);
-    if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array())
-      fail(ML_E_FORMAT, "{}: is no saved conversation: an object with \"messages\", a list", path);
+    if (path.empty()) fail(ML_E_ARG, "/load FILE: the file's name is missing");
     const ChatInput before = input_;
-    input_.messages = json["messages"];
+    input_.messages = read_messages(path);
     try {
       template_.render(input_);
     } catch (...) {

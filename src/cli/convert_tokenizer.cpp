@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/counted.h"
 #include "cli/commands.h"
 
 namespace krafla::cli {
@@ -21,8 +22,9 @@ void run(const Arguments& a) {
   write_tokenizer(converted, a.source, paths);
   const Mlt& mlt = converted.mlt;
   if (!a.quiet)
-    std::fprintf(stderr, "%s: kind %u, flags %u, %zu tokens, %zu merges, bos %d, eos %d; beside it %s\n", paths.mlt.c_str(),
-                 static_cast<unsigned>(mlt.kind), mlt.flags, mlt.tokens.size(), mlt.merges.size(), mlt.bos, mlt.eos, paths.json.c_str());
+    std::fprintf(stderr, "%s: kind %u, flags %u, %s, %s, bos %d, eos %d; beside it %s\n", paths.mlt.c_str(),
+                 static_cast<unsigned>(mlt.kind), mlt.flags, counted(mlt.tokens.size(), "token").c_str(),
+                 counted(mlt.merges.size(), "merge").c_str(), mlt.bos, mlt.eos, paths.json.c_str());
 }
 
 }  // namespace

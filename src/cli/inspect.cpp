@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/counted.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
 #include "formats/gguf.h"
@@ -123,7 +124,7 @@ Report inspect_mlt(Bytes file, const Arguments& a) {
   r.line(fmt::format("{}: .mlt tokenizer, version 1, {} bytes", a.file, file.size()));
   r.fact("kind", std::to_string(static_cast<std::uint32_t>(mlt.kind)), "1 = SentencePiece-style BPE, 2 = byte-level BPE");
   r.fact("flags", std::to_string(mlt.flags), "see docs/formats/mlt.md");
-  r.fact("tokens", std::to_string(mlt.tokens.size()), fmt::format("{} added, {} byte tokens", added, bytes).c_str());
+  r.fact("tokens", std::to_string(mlt.tokens.size()), fmt::format("{} added, {}", added, counted(bytes, "byte token")).c_str());
   r.fact("merges", std::to_string(mlt.merges.size()), "");
   r.fact("bos, eos", fmt::format("{}, {}", mlt.bos, mlt.eos), "-1: none");
   if (mlt.trailing != 0) r.line(fmt::format("bytes after the last merge: {}", mlt.trailing));
@@ -160,8 +161,8 @@ Report inspect_gguf(Bytes file, const Arguments& a) {
   r.json = {{"file", a.file}, {"format", "gguf"}, {"bytes", file.size()}, {"version", g.version}, {"alignment", g.alignment}};
   std::uint64_t parameters = 0;
   for (const GgufTensor& t : g.tensors) parameters += std::uint64_t{t.rows()} * t.cols();
-  r.line(fmt::format("{}: GGUF, version {}, {} bytes, {} parameters in {} tensors", a.file, g.version, file.size(), parameters,
-                     g.tensors.size()));
+  r.line(fmt::format("{}: GGUF, version {}, {} bytes, {} in {}", a.file, g.version, file.size(), counted(parameters, "parameter"),
+                     counted(g.tensors.size(), "tensor")));
   r.json["parameters"] = parameters;
   for (const GgufEntry& e : g.metadata) {
     r.json["metadata"][printable(e.key)] = value_text(e.value);

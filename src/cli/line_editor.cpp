@@ -1,16 +1,21 @@
 #include "cli/line_editor.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <cwchar>
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "cli/text.h"
 
 #ifdef KRAFLA_LIBEDIT
@@ -43,7 +48,13 @@ std::string narrow(const wchar_t* text) {
   return bytes;
 }
 
-void leave(int) {}  // interrupts the read
+/// Where a signal's handler says that it ran. A signal alone would be lost where it comes just before the read, or to another thread.
+volatile int ctrl_c_pipe = -1;
+
+void on_ctrl_c(int) {
+  const char byte = 0;
+  [[maybe_unused]] const ssize_t written = ::write(ctrl_c_pipe, &byte, 1);
+}
 
 }  // namespace
 
@@ -51,12 +62,15 @@ struct LineEditor::Terminal {
   explicit Terminal(const std::string& prompt) : prompt_(prompt.begin(), prompt.end()) {
     std::setlocale(LC_CTYPE, "");
     if (MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
+    if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) fail(ML_E_IO, "no pipe can be made: {}", std::strerror(errno));
+    ctrl_c_pipe = pipe_[1];
     editor_ = el_init("krafla", stdin, stdout, stderr);
     history_ = history_winit();
     HistEventW event;
     history_w(history_, &event, H_SETSIZE, 1000);
     history_w(history_, &event, H_SETUNIQUE, 1);
     el_wset(editor_, EL_CLIENTDATA, this);
+    el_wset(editor_, EL_GETCFN, &Terminal::read_key);
     el_wset(editor_, EL_PROMPT, &Terminal::prompt_of);
     el_wset(editor_, EL_EDITOR, L"emacs");
     el_wset(editor_, EL_HIST, history_w, history_);
@@ -67,6 +81,8 @@ struct LineEditor::Terminal {
   ~Terminal() {
     history_wend(history_);
     el_end(editor_);
+    ::close(pipe_[0]);
+    ::close(pipe_[1]);
   }
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
@@ -77,10 +93,32 @@ struct LineEditor::Terminal {
     return self->prompt_.data();
   }
 
+  /// One character; 0 at the end, -1 after Ctrl-C.
+  static int read_key(EditLine* editor, wchar_t* key) {
+    Terminal* self = nullptr;
+    el_wget(editor, EL_CLIENTDATA, &self);
+    std::mbstate_t state{};
+    while (true) {
+      pollfd inputs[2] = {{STDIN_FILENO, POLLIN, 0}, {self->pipe_[0], POLLIN, 0}};
+      if (::poll(inputs, 2, -1) < 0 && errno != EINTR) return -1;
+      char byte = 0;
+      self->interrupted_ = ::read(self->pipe_[0], &byte, 1) == 1;
+      if (self->interrupted_) return -1;
+      if (inputs[0].revents == 0) continue;
+      const ssize_t n = ::read(STDIN_FILENO, &byte, 1);
+      if (n <= 0) return static_cast<int>(n);
+      const std::size_t size = std::mbrtowc(key, &byte, 1, &state);
+      if (size == 0 || size == 1) return 1;
+      if (size == static_cast<std::size_t>(-1)) state = {};  // no character: dropped
+    }
+  }
+
   bool next(std::string& line) {
     struct sigaction action{}, before{};
-    action.sa_handler = leave;  // without SA_RESTART: the read ends
+    interrupted_ = false;
+    action.sa_handler = on_ctrl_c;
     ::sigaction(SIGINT, &action, &before);
+    el_wset(editor_, EL_PREP_TERM, 1);  // before the prompt tells that keys are read
     std::fputs(kAskForPaste, stdout);
     std::fflush(stdout);
     int count = 0;
@@ -88,7 +126,11 @@ struct LineEditor::Terminal {
     std::fputs(kNoPaste, stdout);
     std::fflush(stdout);
     ::sigaction(SIGINT, &before, nullptr);
-    if (text == nullptr || count <= 0) return false;
+    if (text == nullptr || count <= 0) {
+      line.clear();
+      const LineInfoW* typed = el_wline(editor_);
+      return interrupted_ && typed->lastchar != typed->buffer;
+    }
     std::wstring wide(text, static_cast<std::size_t>(count));
     if (wide.ends_with(L'\n')) wide.pop_back();
     HistEventW event;
@@ -99,6 +141,8 @@ struct LineEditor::Terminal {
 
  private:
   std::wstring prompt_;
+  int pipe_[2] = {-1, -1};
+  bool interrupted_ = false;
   EditLine* editor_;
   HistoryW* history_;
 };

@@ -15,7 +15,8 @@ class LineEditor {
 
   /// Standard input and output are a terminal.
   bool interactive() const { return terminal_ != nullptr; }
-  /// The next line without its newline; what is pasted into it may have newlines of its own. False at the end or after Ctrl-C.
+  /// The next line without its newline; what is pasted into it may have newlines of its own. Ctrl-C in a line
+  /// that is begun gives an empty one. False at the end or after Ctrl-C in an empty line.
   bool next(std::string& line);
 
  private:

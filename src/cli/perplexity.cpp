@@ -63,7 +63,8 @@ class Base {
     if (model_->header().vocab != model.header().vocab)
       fail(ML_E_SHAPE, "{}: vocab is {}; allowed: {}, as in {}", files.mlb, model_->header().vocab, model.header().vocab, model.path());
     if (text.windows.ctx > model_->header().max_seq)
-      fail(ML_E_ARG, "a window of {} tokens was asked for; the max_seq of {} is {}", text.windows.ctx, files.mlb, model_->header().max_seq);
+      fail(ML_E_ARG, "a window of {} was asked for; the max_seq of {} is {}", counted(text.windows.ctx, "token"), files.mlb,
+           model_->header().max_seq);
     std::error_code ignored;
     if (!std::filesystem::exists(files.mlt, ignored) || options.text.text == "-") return;
     const TokenizedText other = read_text({.text = options.text.text, .tokenizer = files.mlt}, files.mlb, *model_);
@@ -82,7 +83,7 @@ class Base {
 ScoredText scored_text(const TokenizedText& text, const Options& options, const Model& model) {
   const std::size_t ctx = window_size(options.ctx, model);
   if (ctx > model.header().max_seq)
-    fail(ML_E_ARG, "a window of {} tokens was asked for; the model's max_seq is {} (--ctx)", ctx, model.header().max_seq);
+    fail(ML_E_ARG, "a window of {} was asked for; the model's max_seq is {} (--ctx)", counted(ctx, "token"), model.header().max_seq);
   const Windows windows = cut_text(text.ids.size(), ctx, options.stride, options.windows);
   return {text.vocab, windows, text.bos, std::span(text.ids).first(windows.n_ids)};
 }

@@ -21,7 +21,7 @@ namespace krafla::cli {
 namespace {
 
 struct RunOptions : AnswerOptions {
-  std::optional<std::string> prompt, prompt_file;
+  std::optional<std::string> prompt, prompt_file, messages_file;
   std::string imatrix;
   bool raw = false, verbose = false;
 };
@@ -35,15 +35,25 @@ std::string read_prompt(const RunOptions& options) {
   return text;
 }
 
-/// `chat_template`: empty if the text is to be continued as it stands.
-std::vector<std::int32_t> encode_prompt(const RunOptions& options, const AnswerModel& loaded, const std::string& chat_template) {
-  const std::string text = read_prompt(options);
-  if (text.empty()) fail(ML_E_ARG, "the prompt is empty");
-  if (chat_template.empty()) return loaded.tokenizer.encode(text);
-  std::vector<Message> messages;
-  if (!options.system.empty()) messages.push_back({"system", options.system});
-  messages.push_back({"user", text});
-  const Prompt prompt = render_chat(chat_template, messages, true, special_tokens(loaded));
+/// `chat_template`: empty if the text is to be continued as it stands. Sets what the answer shows.
+std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& loaded, const std::string& chat_template) {
+  const std::string text = options.messages_file ? std::string() : read_prompt(options);
+  if (text.empty() && !options.messages_file) fail(ML_E_ARG, "the prompt is empty");
+  if (chat_template.empty()) {
+    if (options.messages_file || !options.tools.empty())
+      fail(ML_E_ARG, "{}: has no chat template, which messages and tools need; name one with --chat-template", loaded.files.json);
+    return loaded.tokenizer.encode(text);
+  }
+  const ChatTemplate chat(chat_template);
+  ChatInput input = start_conversation(options, loaded, chat);
+  if (options.messages_file) {
+    input.messages = read_messages(*options.messages_file);
+  } else {
+    if (!options.system.empty()) input.messages.push_back({{"role", "system"}, {"content", options.system}});
+    input.messages.push_back({{"role", "user"}, {"content", text}});
+  }
+  const Prompt prompt = chat.render(input);
+  options.generate.shown = answer_markers(answer_style(loaded.info, prompt, !options.tools.empty()));
   return loaded.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
 }
 
@@ -84,10 +94,12 @@ void run(RunOptions& options) {
   std::optional<OutputFile> importance_file;
   if (!options.imatrix.empty()) {
     options.generate.importance = &importance.emplace(start_importance(loaded.model));
-    check_not_input("--imatrix", options.imatrix, loaded.files, {loaded.mlt, options.prompt_file.value_or("")});
+    check_not_input(
+        "--imatrix", options.imatrix, loaded.files,
+        {loaded.mlt, options.prompt_file.value_or(""), options.messages_file.value_or(""), options.tools, options.chat_template});
     importance_file.emplace(options.imatrix);
   }
-  start_answer();
+  const InterruptibleAnswer interruptible;
   const Generation result = generate(loaded.model, loaded.tokenizer, *loaded.context, prompt, options.generate);
   std::fputc('\n', stdout);
   if (importance) {
@@ -105,7 +117,14 @@ void add_run(CLI::App& app) {
   add_answer_options(*command, *options);
   auto* prompt = command->add_option("-p,--prompt", options->prompt, "The prompt; without it and --file, standard input is read");
   command->add_option("-f,--file", options->prompt_file, "A file with the prompt")->excludes(prompt)->check(not_empty);
-  command->add_flag("--raw", options->raw, "Continue the prompt as it is, without the model's chat template");
+  command->add_option("--messages", options->messages_file, "A file with the conversation to go on with, as /save of krafla chat writes it")
+      ->excludes("--prompt")
+      ->excludes("--file")
+      ->excludes("--system")
+      ->check(not_empty);
+  command->add_flag("--raw", options->raw, "Continue the prompt as it is, without the model's chat template")
+      ->excludes("--messages")
+      ->excludes("--tools");
   command->add_option("--imatrix", options->imatrix, "Write to this file which input channels mattered, for convert --imatrix")
       ->check(not_empty);
   command->add_flag("-v,--verbose", options->verbose, "Print timings and memory at the end, to standard error");

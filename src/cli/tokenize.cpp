@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/json_ids.h"
 #include "cli/commands.h"
 #include "cli/text.h"
@@ -167,7 +168,8 @@ void run_bench(const Options& options) {
   if (options.json)
     write_out(fmt::format("{{\"load_ms\":{:.2f},\"bytes\":{},\"ids\":{},\"mb_per_s\":{:.2f}}}\n", load * 1e3, text.size(), n_ids, speed));
   else
-    write_out(fmt::format("load {:.1f} ms; {} bytes, {} ids, {:.1f} MB/s (best run)\n", load * 1e3, text.size(), n_ids, speed));
+    write_out(fmt::format("load {:.1f} ms; {}, {}, {:.1f} MB/s (best run)\n", load * 1e3, counted(text.size(), "byte"),
+                          counted(n_ids, "id"), speed));
 }
 
 void run(const Options& options) {

@@ -41,6 +41,28 @@ std::size_t context_limit(const Model& model, std::span<const std::int32_t> prom
   return limit;
 }
 
+/// The answer's text as its tokens come: without control tokens, but for those that are asked for.
+class AnswerText {
+ public:
+  AnswerText(const Tokenizer& tokenizer, const GenerateOptions& options)
+      : tokenizer_(tokenizer), on_text_(options.on_text), decoder_(tokenizer, false, options.continues) {
+    for (const std::string& text : options.shown) shown_.push_back(tokenizer.find(text));
+  }
+  void push(std::int32_t id) {
+    if (!tokenizer_.is_control(id) || std::find(shown_.begin(), shown_.end(), id) != shown_.end()) emit(decoder_.push(id));
+  }
+  void finish() { emit(decoder_.finish()); }
+
+ private:
+  void emit(const std::string& piece) const {
+    if (!piece.empty() && on_text_) on_text_(piece);
+  }
+  const Tokenizer& tokenizer_;
+  const std::function<void(std::string_view)>& on_text_;
+  StreamDecoder decoder_;
+  std::vector<std::int32_t> shown_;
+};
+
 }  // namespace
 
 bool Session::rewinds() const {
@@ -99,15 +121,12 @@ Generation generate(const Model& model, const Tokenizer& tokenizer, Context& con
                     std::span<const std::int32_t> prompt, const GenerateOptions& options) {
   const std::size_t limit = context_limit(model, prompt, options);
   Sampler sampler(options.sampling, std::min<std::size_t>(model.header().vocab, tokenizer.vocab_size()));
-  StreamDecoder decoder(tokenizer, true, options.continues);
+  AnswerText answer(tokenizer, options);
   Batch batch;
   batch.importance = options.importance;
   std::vector<float> logits(model.header().vocab);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   Generation result;
-  const auto emit = [&](const std::string& piece) {
-    if (!piece.empty() && options.on_text) options.on_text(piece);
-  };
 
   const auto start = Clock::now();
   result.reused = session.reuse(prompt);
@@ -124,7 +143,7 @@ Generation generate(const Model& model, const Tokenizer& tokenizer, Context& con
     }
     text.push_back(id);
     result.ids.push_back(id);
-    emit(decoder.push(id));
+    answer.push(id);
     if (result.ids.size() >= options.max_tokens || text.size() >= limit) {
       result.finish = Finish::length;
       break;
@@ -132,7 +151,7 @@ Generation generate(const Model& model, const Tokenizer& tokenizer, Context& con
     if (options.cancelled && options.cancelled()) break;
     session.feed(model, context, batch, {&id, 1}, true);
   }
-  emit(decoder.finish());
+  answer.finish();
   result.answer_seconds = seconds_since(answer_start);
   result.kv_bytes = session.kv_bytes();
   return result;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct GenerateOptions {
   bool continues = false;                         ///< the answer's text goes on from the prompt's: its first space stays
   Mli* importance = nullptr;                      ///< where the inputs of the matrices are added up, if anywhere (formats/mli.h)
   std::vector<std::int32_t> end_ids;              ///< ids that end the answer; not part of it
+  std::vector<std::string> shown;                 ///< control tokens that the answer's text shows (answer_markers()); it lacks the others
   std::function<void(std::string_view)> on_text;  ///< pieces of the answer as they come, whole UTF-8 characters
   std::function<bool()> cancelled;                ///< asked before each forward call; true ends the answer
 };

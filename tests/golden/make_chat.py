@@ -71,6 +71,11 @@ FILES = {
         ("joiner", "{% set j = joiner('; ') %}{% for x in l %}{{ j() }}{{ x }}{% endfor %}"),
         ("soft filter", "{% if no %}{{ n | nofilter }}{% endif %}{{ 1 if yes else n | nofilter }}{% if no %}{{ n is notest }}{% endif %}ok"),
         ("dict call", "{{ dict(a=1, b=2) }}{{ dict([('x', 1)]) }}{{ dict(d, z=1) | length }}"),
+        ("many keys", "{% set d = dict(range(40) | batch(2), a=1, b=2) %}{{ d[4] }}{{ d[4.0] }}{{ d[5] }}{{ d[true] }}{{ d.a }}{{ d['b'] }}"
+                      "{% set e = dict(d, a=3) %}{{ e.a }}{{ e[38] }}{{ d == dict(d) }}{{ d == e }}{{ 40 in d }}{{ 38 in d }}{{ e }}"),
+        ("many members", "{% set ns = namespace(dict(range(40) | map('string') | batch(2)), x=1) %}{% set ns.x = 5 %}{% set ns.y = 6 %}"
+                         "{{ ns.x }}{{ ns.y }}{{ ns['38'] }}"),
+        ("keys that are equal", "{{ {1: 2, true: 3, 1.0: 4} }}{{ {(1, 2): 3}[(1.0, 2)] }}{{ {none: 1}[none] }}"),
         ("strftime", "{{ strftime_now('%d %b %Y, %H:%M:%S %A %B %j') }}"),
     ],
     "loop": [

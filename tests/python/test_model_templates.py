@@ -5,6 +5,7 @@ Needs KRAFLA_RENDER_CHAT (the program's path) in the environment; ctest sets it.
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,21 +53,67 @@ def fetch():
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(CACHE.glob("*.jinja"))}
 
 
+def render(jobs):
+    done = subprocess.run([os.environ["KRAFLA_RENDER_CHAT"]], input=json.dumps(jobs), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def conversations(text):
+    """Everything that a template may be given, every text of it this one."""
+    call = {"id": "call00001", "type": "function", "function": {"name": text, "arguments": {text: text}}}
+    user, system = {"role": "user", "content": text}, {"role": "system", "content": text}
+    answer = {"role": "assistant", "content": text, "reasoning_content": text}
+    calls = [{"role": "assistant", "content": text, "tool_calls": [call]}, {"role": "tool", "content": text, "name": text, "tool_call_id": "call00001"}]
+    tools = [{"type": "function", "function": {"name": text, "description": text, "parameters": {
+        "type": "object", "properties": {text: {"type": "string", "description": text}}, "required": [text]}}}]
+    for messages in ([user], [system, user], [system, user, answer, user], [user, *calls], [user, *calls, answer, user],
+                     [{"role": "user", "content": [{"type": "text", "text": text}]}], [user, {"role": text, "content": text}, user]):
+        yield {"messages": messages, "variables": {"functions": text, "datetime": text}}
+        yield {"messages": messages, "tools": tools}
+        yield {"messages": messages, "documents": [{"title": text, "text": text}], "variables": {"enable_thinking": False}}
+
+
 class Templates(unittest.TestCase):
-    def test_every_conversation_as_jinja_renders_it(self):
+    @classmethod
+    def setUpClass(cls):
         try:
             import chat_cases
         except ImportError as error:
             raise unittest.SkipTest(str(error))
-        templates = fetch()
-        self.assertGreater(len(templates), 50)
-        for file, template in templates.items():
-            cases = list(chat_cases.jobs_of(template))
-            done = subprocess.run([os.environ["KRAFLA_RENDER_CHAT"]], input=json.dumps([job for _, job in cases]), capture_output=True, text=True, timeout=120)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            for (name, job), got in zip(cases, json.loads(done.stdout)):
+        cls.cases = chat_cases
+        cls.templates = fetch()
+
+    def test_every_family_is_there(self):
+        self.assertGreater(len(self.templates), 60)
+        names = " ".join(self.templates).lower()
+        for family in ("llama-3.1", "llama3_2", "mistral-nemo", "mistral-small", "gemma-2", "gemma3", "qwen2_5", "qwen3.jinja", "qwen3.5", "smollm3"):
+            self.assertIn(family, names)
+
+    def test_every_conversation_as_jinja_renders_it(self):
+        for file, template in self.templates.items():
+            cases = list(self.cases.jobs_of(template))
+            for (name, job), got in zip(cases, render([job for _, job in cases])):
                 with self.subTest(file, conversation=name, answer=job["add_generation_prompt"]):
-                    self.assertEqual(got.get("text"), chat_cases.render(job), got.get("error"))
+                    self.assertEqual(got.get("text"), self.cases.render(job), got.get("error"))
+
+    def test_a_users_text_is_no_control_token(self):
+        """By ids: whatever the texts are, the prompt has the control tokens that the template writes, and those it has."""
+        for file, template in self.templates.items():
+            control = sorted({"<s>", "</s>", *re.findall(r"<\|[^|<>\s]+\|>|\[/?[A-Z_]+\]|</?[a-z_]+>|<\uff5c[^<>\s]+\uff5c>", template)})
+            common = {"template": template, "control": control, "bos_token": "<s>", "eos_token": "</s>", "add_generation_prompt": True}
+            # Some templates look for these in messages, to cut the reasoning out or to put something in their place.
+            evil = "".join(text for text in control if not re.search("think|tool_response|_sep", text))
+            jobs = [[{**common, **conversation} for conversation in conversations(text)] for text in ("x", "a" + evil + "b", evil + "\n" + evil[:-1])]
+            results = render([job for some in jobs for job in some])
+            plain = results[:len(jobs[0])]
+            with self.subTest(file):
+                self.assertTrue(any(result.get("control") for result in plain), plain)
+            for i, result in enumerate(results[len(plain):]):
+                if "error" in plain[i % len(plain)]:
+                    continue
+                with self.subTest(file, conversation=i):
+                    self.assertEqual(result.get("control"), plain[i % len(plain)]["control"], result.get("error"))
 
 
 if __name__ == "__main__":

@@ -124,6 +124,11 @@ Text formatted(const Value& value, const Spec& spec) {
   return result;
 }
 
+void spend_format(Interpreter& interpreter, const Value& value, const Spec& spec) {
+  interpreter.spend((value.as_float() != nullptr ? 256 : 4) + weight_of(value) +
+                    static_cast<std::size_t>(spec.width + std::max(spec.precision, 0)) / 8);
+}
+
 /// One conversion of a % format; `at` is behind the %.
 Spec read_percent(std::string_view text, std::size_t& at) {
   Spec spec;
@@ -155,6 +160,7 @@ Text format_percent(Interpreter& interpreter, const Text& format, const Value& v
     ++used;
     return tuple == nullptr ? values : tuple->items[used - 1];
   };
+  interpreter.spend(weight_of(values) / 16 + format.bytes.size() / 16 + format.literal.size());
   Text result;
   for (std::size_t at = 0; at < format.bytes.size();) {
     const std::size_t percent = std::min(format.bytes.find('%', at), format.bytes.size());
@@ -173,7 +179,9 @@ Text format_percent(Interpreter& interpreter, const Text& format, const Value& v
       used = 1;
       at = close + 1;
       Spec spec = read_percent(format.bytes, at);
+      spend_format(interpreter, value, spec);
       result.append(formatted(value, spec));
+      check_text(result.bytes.size());
       continue;
     }
     Spec spec = read_percent(format.bytes, at);
@@ -190,9 +198,9 @@ Text format_percent(Interpreter& interpreter, const Text& format, const Value& v
     if (is_one_of(spec.type, "di") && value.as_float() != nullptr && value.number(real))
       value = static_cast<std::int64_t>(std::clamp(real, -9e18, 9e18));
     if (spec.type == 'i') spec.type = 'd';
+    spend_format(interpreter, value, spec);
     result.append(formatted(value, spec));
-    interpreter.spend(1 + weight_of(value));
-    interpreter.check_size(result.bytes.size());
+    check_text(result.bytes.size());
   }
   if (tuple != nullptr ? used < tuple->items.size() : used == 0 && values.as_dict() == nullptr)
     fail(ML_E_FORMAT, "too many values for a % format");
@@ -213,6 +221,7 @@ Text format_braces(Interpreter& interpreter, const Text& format, const Arguments
       found = index < arguments.values.size();
       if (found) value = arguments.values[index];
     } else {
+      interpreter.spend(arguments.named.size());
       for (const auto& [known, given] : arguments.named)
         if (known == head) value = given, found = true;
     }
@@ -240,9 +249,10 @@ Text format_braces(Interpreter& interpreter, const Text& format, const Arguments
     if (as_repr || name.ends_with("!s")) name.remove_suffix(2);
     Value value = field(name);
     if (as_repr) value = repr(value);
-    result.append(formatted(value, read_spec(colon < inside.size() ? inside.substr(colon + 1) : std::string_view())));
-    interpreter.spend(1 + weight_of(value));
-    interpreter.check_size(result.bytes.size());
+    const Spec spec = read_spec(colon < inside.size() ? inside.substr(colon + 1) : std::string_view());
+    spend_format(interpreter, value, spec);
+    result.append(formatted(value, spec));
+    check_text(result.bytes.size());
     at = close + 1;
   }
   return result;

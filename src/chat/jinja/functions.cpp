@@ -44,7 +44,7 @@ Dict dict_of(Interpreter& in, Arguments& arguments) {
       }
   }
   for (auto& [name, value] : arguments.named) dict.set(Value::text(name), value);
-  in.spend(dict.items.size());
+  in.spend(4 * dict.items.size());
   return dict;
 }
 
@@ -59,7 +59,7 @@ Value make_namespace(Interpreter& in, Arguments& arguments) {
 
 Value raise_exception(Interpreter& in, Arguments& arguments) {
   const auto bound = bind("raise_exception", arguments, {"message"});
-  fail(ML_E_ARG, "{}", bound[0] == nullptr ? std::string() : in.text(*bound[0]).bytes);
+  fail(ML_E_ARG, "{}", bound[0] == nullptr ? std::string() : in.text(*bound[0]).bytes.substr(0, 4096));
 }
 
 Value strftime_now(Interpreter& in, Arguments& arguments) {

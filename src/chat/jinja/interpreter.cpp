@@ -12,7 +12,8 @@ namespace {
 constexpr int kMaxCalls = 1000;
 /// Work: a step of the tree, or 16 bytes or one item of a value.
 constexpr std::size_t kMaxWork = 10'000'000, kStep = 16;
-constexpr std::size_t kMaxText = std::size_t{64} << 20;
+/// Of what stays until the end: a macro with its scope, a loop, a namespace.
+constexpr std::size_t kKept = 32;
 constexpr std::string_view kWhere = "chat template, ";
 
 }  // namespace
@@ -73,13 +74,9 @@ void Interpreter::spend(std::size_t n) {
   if (work_ > kMaxWork) fail(ML_E_FORMAT, "the template does too much work: more than {} steps", kMaxWork);
 }
 
-void Interpreter::check_size(std::size_t bytes) const {
-  if (bytes > kMaxText) fail(ML_E_FORMAT, "a text of {} bytes; at most {}", bytes, kMaxText);
-}
-
 Text Interpreter::text(const Value& value) {
   Text text = to_text(value);
-  spend(1 + text.bytes.size() / kStep);
+  spend(1 + text.bytes.size() / kStep + text.literal.size());
   return text;
 }
 
@@ -90,6 +87,7 @@ Frame* Interpreter::make_frame(Frame* parent) {
 }
 
 Namespace* Interpreter::make_namespace() {
+  spend(kKept);
   namespaces_.emplace_back();
   return &namespaces_.back();
 }
@@ -151,9 +149,9 @@ void Interpreter::print(const Value& value, Text& out) {
   const Text* known = value.as_text();
   const Text made = known == nullptr ? to_text(value) : Text();
   if (known == nullptr) known = &made;
-  spend(known->bytes.size() / kStep);
+  spend(known->bytes.size() / kStep + known->literal.size());
   out.append(*known);
-  check_size(out.bytes.size());
+  check_text(out.bytes.size());
 }
 
 Text Interpreter::captured(const Body& body, Frame& frame) {
@@ -183,6 +181,7 @@ std::vector<Value> Interpreter::kept_items(const Stmt& stmt, Frame& frame, const
 }
 
 void Interpreter::run_for(const Stmt& stmt, Frame& frame, const Value& over, int depth, Text& out) {
+  spend(kKept);
   loop_items_.push_back(kept_items(stmt, frame, over));
   std::vector<Value>& items = loop_items_.back();
   loops_.push_back({.items = &items, .index0 = 0, .depth0 = depth, .changed = {}, .call = {}});
@@ -226,6 +225,7 @@ void Interpreter::run_call_block(const Stmt& stmt, Frame& frame, Text& out) {
 
 Value Interpreter::make_macro(const Stmt& stmt, Frame& frame, std::size_t first_default) {
   ++captured_;
+  spend(kKept);
   Callable macro;
   macro.name = first_default == 0 ? stmt.name : "caller";
   macro.call = [&stmt, &frame, first_default](Interpreter& in, Arguments& arguments) {
@@ -242,6 +242,7 @@ Value Interpreter::call_macro(const Stmt& stmt, Frame& closure, std::size_t firs
   Scope inner(*this, &closure);
   Frame& scope = inner.frame();
   const std::size_t n = stmt.parameters.size();
+  spend((1 + n) * (1 + arguments.named.size()));
   if (arguments.values.size() > n && !stmt.takes.varargs)
     fail(ML_E_FORMAT, "macro '{}' takes {} arguments, not {}", stmt.name, n, arguments.values.size());
   List rest{.items = {}, .form = List::Form::kTuple};
@@ -290,6 +291,7 @@ void Interpreter::assign(const Expr& target, Value value, Frame& frame) {
     space->members.set(Value::text(target.name), std::move(value));
     return;
   }
+  spend(frame.names.size() / kStep);
   for (auto& [name, old] : frame.names)
     if (name == target.name) {
       old = std::move(value);
@@ -341,9 +343,11 @@ Value Interpreter::evaluate(const Expr& expr, Frame& frame) {
 }
 
 Value Interpreter::lookup(const std::string& name, const Frame& frame) {
-  for (const Frame* scope = &frame; scope != nullptr; scope = scope->parent)
+  for (const Frame* scope = &frame; scope != nullptr; scope = scope->parent) {
+    spend(scope->names.size() / kStep);
     for (const auto& [known, value] : scope->names)
       if (known == name) return value;
+  }
   return Value::undefined(fmt::format("'{}'", name));
 }
 
@@ -360,6 +364,7 @@ Value Interpreter::make_dict(const Expr& expr, Frame& frame) {
     Value key = evaluate(*expr.parts[i], frame);
     if (key.as_dict() != nullptr || (key.as_list() != nullptr && key.as_list()->form == List::Form::kList))
       fail(ML_E_FORMAT, "a {} cannot be the key of a dict", type_name(key));
+    spend(weight_of(key));
     dict.set(std::move(key), evaluate(*expr.parts[i + 1], frame));
   }
   return dict;
@@ -374,7 +379,7 @@ Value Interpreter::concatenated(const Expr& expr, Frame& frame) {
   Text all;
   for (const ExprPtr& part : expr.parts) {
     all.append(text(evaluate(*part, frame)));
-    check_size(all.bytes.size());
+    check_text(all.bytes.size());
   }
   return all;
 }
@@ -418,6 +423,8 @@ Value Interpreter::filter(const std::string& name, const Value& input, Arguments
   Filter found = find_text_filter(name);
   if (found == nullptr) found = find_list_filter(name);
   if (found == nullptr) fail(ML_E_FORMAT, "there is no filter '{}'", name);
+  spend_values(1);
+  if (input.as_text() != nullptr) spend(weight_of(input));
   return found(*this, input, arguments);
 }
 
@@ -430,6 +437,7 @@ Value Interpreter::test_expr(const Expr& expr, Frame& frame) {
 bool Interpreter::test(const std::string& name, const Value& input, Arguments& arguments) {
   const Test found = find_test(name);
   if (found == nullptr) fail(ML_E_FORMAT, "there is no test '{}'", name);
+  spend(1);
   return found(*this, input, arguments);
 }
 
@@ -440,6 +448,7 @@ Value Interpreter::compare_chain(const Expr& expr, Frame& frame) {
     line_ = expr.line;
     const std::string& op = expr.operators[i];
     bool holds = false;
+    spend_comparison(left, right);
     if (op == "==" || op == "!=")
       holds = equal(left, right) == (op == "==");
     else if (op == "in" || op == "not in")

@@ -1,6 +1,7 @@
 // Runs a template's syntax tree. Bounded: steps, bytes, depth of calls; what would go beyond ends with an Error.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <ctime>
 #include <deque>
@@ -34,9 +35,14 @@ class Interpreter {
 
   // For filters, tests, methods and functions.
 
-  /// Counts work; every value of n bytes or items that is made or looked through counts.
+  /// Counts work; every value of n bytes or items that is made or looked through counts. As work is what 16 bytes of memory take, or
+  /// some 100 nanoseconds, it bounds both.
   void spend(std::size_t n);
-  void check_size(std::size_t bytes) const;  // of one string
+  void spend_comparison(const Value& a, const Value& b) { spend(std::min(weight_of(a), weight_of(b))); }
+  /// Of looking for `part` in `whole`: in the worst case it is compared at each byte.
+  void spend_search(std::size_t whole, std::size_t part) { spend(1 + whole / 16 * (1 + part / 64)); }
+  /// Of making n values that are texts, lists or dicts.
+  void spend_values(std::size_t n) { spend(8 * n); }
   Value attribute(const Value& value, const std::string& name);
   Value item(const Value& value, const Value& key);
   Value call(const Value& function, Arguments& arguments);

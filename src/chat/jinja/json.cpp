@@ -75,6 +75,7 @@ class Dumper {
   explicit Dumper(const JsonStyle& style) : style_(style) {}
 
   void dump(const Value& value, int depth, Text& out) const {
+    check_text(out.bytes.size());
     const List* list = value.as_list();
     if (const Text* text = value.as_text())
       dump_text(*text, style_.ensure_ascii, out);
@@ -140,6 +141,7 @@ Value from_json(const nlohmann::ordered_json& json, bool literal) { return conve
 Text to_json(const Value& value, const JsonStyle& style) {
   Text out;
   Dumper(style).dump(value, 0, out);
+  check_text(out.bytes.size());
   return out;
 }
 

@@ -16,6 +16,7 @@ Value nested_attribute(Interpreter& in, Value value, const Value& path) {
   while (true) {
     const std::size_t dot = std::min(rest.find('.'), rest.size());
     const std::string part(rest.substr(0, dot));
+    in.spend(1 + part.size() / 16);
     const bool number = !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string::npos;
     value = in.item(value, number ? Value(static_cast<std::int64_t>(std::stol(part))) : Value::text(part));
     if (dot == rest.size()) return value;
@@ -61,6 +62,7 @@ Value dictsort(Interpreter& in, const Value& input, Arguments& arguments) {
   if (dict == nullptr) fail(ML_E_FORMAT, "dictsort needs a dict, not {}", type_name(input));
   const std::string_view by = bound[1] == nullptr ? std::string_view("key") : text_argument("dictsort", bound[1]).bytes;
   std::vector<Value> items, keys;
+  in.spend_values(dict->items.size());
   for (const auto& [key, value] : dict->items) {
     items.emplace_back(List{.items = {key, value}, .form = List::Form::kTuple});
     keys.push_back(sort_key(in, by == "key" ? key : value, nullptr, flag_argument(bound[0], false)));
@@ -73,7 +75,7 @@ Value unique(Interpreter& in, const Value& input, Arguments& arguments) {
   std::vector<Value> items, seen;
   for (const Value& item : in.iterate(input)) {
     Value key = sort_key(in, item, bound[1], flag_argument(bound[0], false));
-    in.spend(seen.size());
+    in.spend(seen.size() * weight_of(key));
     if (std::any_of(seen.begin(), seen.end(), [&](const Value& other) { return equal(other, key); })) continue;
     seen.push_back(std::move(key));
     items.push_back(item);
@@ -89,6 +91,7 @@ Value extreme(const char* name, Interpreter& in, const Value& input, Arguments& 
   Value best_key;
   for (std::size_t i = 0; i < items.size(); ++i) {
     Value key = sort_key(in, items[i], bound[1], flag_argument(bound[0], false));
+    if (i > 0) in.spend_comparison(key, best_key);
     if (i > 0 && compare(key, best_key) * wanted <= 0) continue;
     best = i;
     best_key = std::move(key);
@@ -122,8 +125,8 @@ Value join(Interpreter& in, const Value& input, Arguments& arguments) {
     if (!first) out.append(separator);
     first = false;
     out.append(in.text(bound[1] == nullptr ? item : nested_attribute(in, item, *bound[1])));
-    in.spend(separator.bytes.size() / 16);
-    in.check_size(out.bytes.size());
+    in.spend(separator.bytes.size() / 16 + separator.literal.size());
+    check_text(out.bytes.size());
   }
   return out;
 }
@@ -150,6 +153,7 @@ Value items(Interpreter& in, const Value& input, Arguments&) {
 Value reverse(Interpreter& in, const Value& input, Arguments&) {
   if (const Text* text = input.as_text()) {
     const auto offsets = character_offsets(text->bytes);
+    in.spend(offsets.size());
     Text out;
     for (std::size_t i = offsets.size() - 1; i > 0; --i) out.append(*text, offsets[i - 1], offsets[i]);
     return out;
@@ -173,6 +177,7 @@ Value batch(Interpreter& in, const Value& input, Arguments& arguments) {
   std::vector<Value> rows;
   List row;
   for (Value& item : in.iterate(input)) {
+    if (row.items.empty()) in.spend_values(1);
     row.items.push_back(std::move(item));
     if (row.items.size() == n) rows.emplace_back(std::exchange(row, List()));
   }
@@ -202,6 +207,7 @@ Value groupby(Interpreter& in, const Value& input, Arguments& arguments) {
   const std::vector<Value> by_key = sorted(in, order, keys, false);
   for (std::size_t at = 0; at < by_key.size();) {
     const auto index = [&](std::size_t k) { return static_cast<std::size_t>(*by_key[k].as_int()); };
+    in.spend_values(2);
     List group;
     const std::size_t start = at;
     for (; at < by_key.size() && equal(keys[index(at)], keys[index(start)]); ++at) group.items.push_back(all[index(at)]);
@@ -235,7 +241,7 @@ Value map(Interpreter& in, const Value& input, Arguments& arguments) {
   const std::string name = text_argument("map", &arguments.values[0]).bytes;
   for (const Value& item : in.iterate(input)) {
     Arguments rest = rest_of(arguments, 1);
-    in.spend(1 + rest.values.size());
+    in.spend(1 + rest.values.size() + rest.named.size());
     out.push_back(in.filter(name, item, rest));
   }
   return generator(std::move(out));
@@ -256,7 +262,7 @@ Value selected(Interpreter& in, const Value& input, const Arguments& arguments, 
     } else {
       passes = truth(value);
     }
-    in.spend(1 + arguments.values.size());
+    in.spend(1 + arguments.values.size() + arguments.named.size());
     if (passes == wanted) out.push_back(item);
   }
   return generator(std::move(out));

@@ -10,11 +10,12 @@ namespace {
 
 using TextMethod = Value (*)(Interpreter&, const Text&, Arguments&);
 
-Value strip(std::string_view name, const Text& self, const Arguments& arguments, bool left, bool right) {
+Value strip(std::string_view name, Interpreter& in, const Text& self, const Arguments& arguments, bool left, bool right) {
   const auto bound = bind(name, arguments, {"chars"});
   std::string_view characters;
   const bool given = bound[0] != nullptr && !bound[0]->is_none();
   if (given) characters = text_argument(name, bound[0]).bytes;
+  in.spend(given ? characters.size() + self.bytes.size() / 4 : 0);
   const auto [first, last] = stripped(self.bytes, left, right, given ? &characters : nullptr);
   return self.slice(first, last);
 }
@@ -70,16 +71,17 @@ Value split(const char* name, Interpreter& in, const Text& self, const Arguments
   const bool space = bound[0] == nullptr || bound[0]->is_none();
   const std::string_view separator = space ? std::string_view() : text_argument(name, bound[0]).bytes;
   if (!space && separator.empty()) fail(ML_E_FORMAT, "{}: an empty separator", name);
+  in.spend_search(self.bytes.size(), separator.size());
   List list;
   const auto parts = !space       ? split_at(self.bytes, separator, most, from_right)
                      : from_right ? split_space_right(self.bytes, most)
                                   : split_space(self.bytes, most);
+  in.spend_values(parts.size());
   for (const auto& [first, last] : parts) list.items.emplace_back(self.slice(first, last));
-  in.spend(list.items.size());
   return list;
 }
 
-List lines_of(const Text& self, bool keep_ends) {
+List lines_of(Interpreter& in, const Text& self, bool keep_ends) {
   List list;
   std::size_t first = 0;
   for (std::size_t at = 0; at < self.bytes.size();) {
@@ -89,6 +91,7 @@ List lines_of(const Text& self, bool keep_ends) {
     const std::size_t end = at;
     at += size;
     if (!ends) continue;
+    in.spend_values(1);
     if (code == '\r' && at < self.bytes.size() && self.bytes[at] == '\n') ++at;
     list.items.emplace_back(self.slice(first, keep_ends ? at : end));
     first = at;
@@ -116,9 +119,10 @@ Value has_affix(const char* name, const Text& self, const Arguments& arguments, 
   return matches(*bound[0]);
 }
 
-Value find_in(const char* name, const Text& self, const Arguments& arguments, bool from_right) {
+Value find_in(const char* name, Interpreter& in, const Text& self, const Arguments& arguments, bool from_right) {
   const auto bound = bind(name, arguments, {"sub"});
   const std::string& sub = text_argument(name, bound[0]).bytes;
+  in.spend_search(self.bytes.size(), sub.size());
   const std::size_t found = from_right ? self.bytes.rfind(sub) : self.bytes.find(sub);
   if (found == std::string::npos) return std::int64_t{-1};
   return static_cast<std::int64_t>(count_characters(std::string_view(self.bytes).substr(0, found)));
@@ -129,11 +133,14 @@ Value join(Interpreter& in, const Text& self, Arguments& arguments) {
   Text result;
   bool first = true;
   for (const Value& item : in.iterate(bound[0] == nullptr ? Value() : *bound[0])) {
-    if (!first) result.append(self);
+    if (!first) {
+      in.spend(1 + self.bytes.size() / 16 + self.literal.size());
+      result.append(self);
+    }
     first = false;
     result.append(text_argument("join", &item));
-    in.spend(result.bytes.empty() ? 0 : 1 + item.as_text()->bytes.size() / 16);
-    in.check_size(result.bytes.size());
+    in.spend(weight_of(item));
+    check_text(result.bytes.size());
   }
   return result;
 }
@@ -156,7 +163,7 @@ Value padded(const char* name, Interpreter& in, const Text& self, const Argument
   const auto size = static_cast<std::int64_t>(count_characters(self.bytes));
   const std::int64_t missing = std::max<std::int64_t>(0, integer_argument(name, bound[0], 0) - size);
   in.spend(static_cast<std::size_t>(missing));
-  in.check_size(static_cast<std::size_t>(missing) * fill.bytes.size());
+  check_text(static_cast<std::size_t>(missing) * fill.bytes.size());
   const std::int64_t width = size + missing;
   const std::int64_t left = kind == "ljust" ? 0 : kind == "center" ? missing / 2 + (missing & width & 1) : missing;
   const bool sign = kind == "zfill" && (self.bytes.starts_with('-') || self.bytes.starts_with('+'));
@@ -174,19 +181,21 @@ struct NamedMethod {
 };
 
 constexpr NamedMethod kTextMethods[] = {
-    {"strip", [](Interpreter&, const Text& s, Arguments& a) { return strip("strip", s, a, true, true); }},
-    {"lstrip", [](Interpreter&, const Text& s, Arguments& a) { return strip("lstrip", s, a, true, false); }},
-    {"rstrip", [](Interpreter&, const Text& s, Arguments& a) { return strip("rstrip", s, a, false, true); }},
+    {"strip", [](Interpreter& in, const Text& s, Arguments& a) { return strip("strip", in, s, a, true, true); }},
+    {"lstrip", [](Interpreter& in, const Text& s, Arguments& a) { return strip("lstrip", in, s, a, true, false); }},
+    {"rstrip", [](Interpreter& in, const Text& s, Arguments& a) { return strip("rstrip", in, s, a, false, true); }},
     {"split", [](Interpreter& in, const Text& s, Arguments& a) { return split("split", in, s, a, false); }},
     {"rsplit", [](Interpreter& in, const Text& s, Arguments& a) { return split("rsplit", in, s, a, true); }},
     {"splitlines",
-     [](Interpreter&, const Text& s, Arguments& a) -> Value {
-       return lines_of(s, flag_argument(bind("splitlines", a, {"keepends"})[0], false));
+     [](Interpreter& in, const Text& s, Arguments& a) -> Value {
+       return lines_of(in, s, flag_argument(bind("splitlines", a, {"keepends"})[0], false));
      }},
     {"partition",
-     [](Interpreter&, const Text& s, Arguments& a) -> Value {
+     [](Interpreter& in, const Text& s, Arguments& a) -> Value {
        const Text& sep = text_argument("partition", bind("partition", a, {"sep"})[0]);
        if (sep.bytes.empty()) fail(ML_E_FORMAT, "partition: an empty separator");
+       in.spend_search(s.bytes.size(), sep.bytes.size());
+       in.spend_values(4);
        const std::size_t at = s.bytes.find(sep.bytes), end = s.bytes.size();
        const bool found = at != std::string::npos;
        const std::size_t cut = found ? at : end, rest = found ? at + sep.bytes.size() : end;
@@ -208,9 +217,9 @@ constexpr NamedMethod kTextMethods[] = {
      [](Interpreter& in, const Text& s, Arguments& a) -> Value {
        const auto bound = bind("replace", a, {"old", "new", "count"});
        const Text &from = text_argument("replace", bound[0]), &to = text_argument("replace", bound[1]);
-       in.check_size(s.bytes.size() / std::max<std::size_t>(1, from.bytes.size()) * to.bytes.size());
+       in.spend_search(s.bytes.size(), from.bytes.size());
        Text result = replaced(s, from.bytes, to, integer_argument("replace", bound[2], -1));
-       in.spend(result.bytes.size() / 16);
+       in.spend(result.bytes.size() / 16 + result.literal.size());
        return result;
      }},
     {"upper", [](Interpreter&, const Text& s, Arguments&) -> Value { return with_case(s, Case::kUpper); }},
@@ -219,18 +228,19 @@ constexpr NamedMethod kTextMethods[] = {
     {"title", [](Interpreter&, const Text& s, Arguments&) -> Value { return with_case(s, Case::kTitle); }},
     {"join", join},
     {"format", [](Interpreter& in, const Text& s, Arguments& a) -> Value { return format_braces(in, s, a); }},
-    {"find", [](Interpreter&, const Text& s, Arguments& a) { return find_in("find", s, a, false); }},
-    {"rfind", [](Interpreter&, const Text& s, Arguments& a) { return find_in("rfind", s, a, true); }},
+    {"find", [](Interpreter& in, const Text& s, Arguments& a) { return find_in("find", in, s, a, false); }},
+    {"rfind", [](Interpreter& in, const Text& s, Arguments& a) { return find_in("rfind", in, s, a, true); }},
     {"index",
-     [](Interpreter&, const Text& s, Arguments& a) {
-       Value at = find_in("index", s, a, false);
+     [](Interpreter& in, const Text& s, Arguments& a) {
+       Value at = find_in("index", in, s, a, false);
        if (*at.as_int() < 0) fail(ML_E_FORMAT, "index: the text is not there");
        return at;
      }},
     {"count",
-     [](Interpreter&, const Text& s, Arguments& a) -> Value {
+     [](Interpreter& in, const Text& s, Arguments& a) -> Value {
        const std::string& sub = text_argument("count", bind("count", a, {"sub"})[0]).bytes;
        if (sub.empty()) return static_cast<std::int64_t>(count_characters(s.bytes) + 1);
+       in.spend_search(s.bytes.size(), sub.size());
        return static_cast<std::int64_t>(split_at(s.bytes, sub, -1, false).size() - 1);
      }},
     {"isdigit", [](Interpreter&, const Text& s, Arguments&) { return all_characters(s, is_digit); }},
@@ -241,11 +251,13 @@ constexpr NamedMethod kTextMethods[] = {
     {"isalnum",
      [](Interpreter&, const Text& s, Arguments&) { return all_characters(s, [](std::uint32_t c) { return is_digit(c) || is_alpha(c); }); }},
     {"isupper",
-     [](Interpreter&, const Text& s, Arguments&) -> Value {
+     [](Interpreter& in, const Text& s, Arguments&) -> Value {
+       in.spend(s.bytes.size() / 4);
        return with_case(s, Case::kUpper).bytes == s.bytes && with_case(s, Case::kLower).bytes != s.bytes;
      }},
     {"islower",
-     [](Interpreter&, const Text& s, Arguments&) -> Value {
+     [](Interpreter& in, const Text& s, Arguments&) -> Value {
+       in.spend(s.bytes.size() / 4);
        return with_case(s, Case::kLower).bytes == s.bytes && with_case(s, Case::kUpper).bytes != s.bytes;
      }},
     {"zfill", [](Interpreter& in, const Text& s, Arguments& a) { return padded("zfill", in, s, a); }},
@@ -270,10 +282,12 @@ Value dict_method(Interpreter& in, const Value& self, const std::string& name, A
   const Dict& dict = *self.as_dict();
   if (name == "get") {
     const auto bound = bind("get", arguments, {"key", "default"});
+    if (bound[0] != nullptr) in.spend(weight_of(*bound[0]));
     const Value* found = bound[0] == nullptr ? nullptr : dict.find(*bound[0]);
     return found != nullptr ? *found : bound[1] != nullptr ? *bound[1] : Value(None{});
   }
   bind(name, arguments, {});
+  in.spend_values(name == "items" ? dict.items.size() : 0);
   in.spend(dict.items.size());
   return name == "copy" ? self : Value(view_of(dict, name));
 }

@@ -32,8 +32,9 @@ Value loop_method(Loop& loop, const std::string& name) {
                                                        return arguments.values[loop.index0 % arguments.values.size()];
                                                      }});
   if (name == "changed")
-    return std::make_shared<const Callable>(Callable{"changed", [&loop](Interpreter&, Arguments& arguments) -> Value {
+    return std::make_shared<const Callable>(Callable{"changed", [&loop](Interpreter& in, Arguments& arguments) -> Value {
                                                        Value seen = List{.items = std::move(arguments.values)};
+                                                       in.spend_comparison(seen, loop.changed);
                                                        const bool changed = !equal(seen, loop.changed);
                                                        loop.changed = std::move(seen);
                                                        return changed;
@@ -122,9 +123,9 @@ Value repeated(Interpreter& in, const Value& value, std::int64_t times) {
   const Text* text = value.as_text();
   const std::size_t size = text != nullptr ? text->bytes.size() : weight_of(value);
   if (n > 0 && size > (std::size_t{1} << 40) / n) fail(ML_E_FORMAT, "{} times {} is too large", type_name(value), n);
-  in.spend(text != nullptr ? n * size / 16 : n * size);
+  in.spend(text != nullptr ? n * (size / 16 + text->literal.size()) + n * size / 256 : n * size);
   if (text != nullptr) {
-    in.check_size(n * size);
+    check_text(n * size);
     Text result;
     for (std::size_t i = 0; size > 0 && i < n; ++i) result.append(*text);
     result.markup = text->markup;
@@ -191,6 +192,7 @@ Value Interpreter::attribute(const Value& value, const std::string& name) {
 
 Value Interpreter::item(const Value& value, const Value& key) {
   if (value.is_undefined()) return attribute(value, "");
+  spend(weight_of(key));
   if (const Dict* dict = value.as_dict())
     if (const Value* found = dict->find(key)) return *found;
   const List* list = value.as_list();
@@ -221,8 +223,9 @@ Value Interpreter::slice(const Expr& expr, Frame& frame) {
     spend(1 + offsets.size() / 16);
     Text result;
     result.markup = text->markup;
-    for (const std::size_t i : slice_positions(static_cast<std::int64_t>(offsets.size()) - 1, bounds[0], bounds[1], bounds[2]))
-      result.append(*text, offsets[i], offsets[i + 1]);
+    const auto positions = slice_positions(static_cast<std::int64_t>(offsets.size()) - 1, bounds[0], bounds[1], bounds[2]);
+    spend(positions.size() / 4);
+    for (const std::size_t i : positions) result.append(*text, offsets[i], offsets[i + 1]);
     return result;
   }
   const List* list = value.as_list();
@@ -255,7 +258,7 @@ Value Interpreter::arithmetic(const std::string& op, const Value& a, const Value
   if (op != "+") refuse(op, a, b);
   spend(weight_of(a) + weight_of(b));
   if (a.as_text() != nullptr && b.as_text() != nullptr) {
-    check_size(a.as_text()->bytes.size() + b.as_text()->bytes.size());
+    check_text(a.as_text()->bytes.size() + b.as_text()->bytes.size());
     return joined(*a.as_text(), *b.as_text());
   }
   const List *l = a.as_list(), *m = b.as_list();
@@ -271,6 +274,7 @@ bool Interpreter::contains(const Value& container, const Value& value) {
   spend(weight_of(container));
   if (const Text* text = container.as_text()) {
     if (value.as_text() == nullptr) fail(ML_E_FORMAT, "'in' a str looks for a str, not {}", type_name(value));
+    spend_search(text->bytes.size(), value.as_text()->bytes.size());
     return text->bytes.find(value.as_text()->bytes) != std::string::npos;
   }
   if (const Dict* dict = container.as_dict()) return dict->find(value) != nullptr;
@@ -288,6 +292,7 @@ std::vector<Value> Interpreter::iterate(const Value& value) {
   } else if (const Dict* dict = value.as_dict()) {
     for (const auto& item : dict->items) items.push_back(item.first);
   } else if (const Text* text = value.as_text()) {
+    spend_values(count_characters(text->bytes));
     const std::vector<std::size_t> offsets = character_offsets(text->bytes);
     for (std::size_t i = 0; i + 1 < offsets.size(); ++i) items.emplace_back(text->slice(offsets[i], offsets[i + 1]));
   } else if (!value.is_undefined()) {

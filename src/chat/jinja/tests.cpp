@@ -14,6 +14,7 @@ const Value& other(const char* name, const Arguments& arguments) {
 bool ordered(const char* name, Interpreter& in, const Value& value, const Arguments& arguments, int sign, bool or_equal) {
   const Value& with = other(name, arguments);
   if (value.is_undefined() || with.is_undefined()) in.attribute(value.is_undefined() ? value : with, name);
+  in.spend_comparison(value, with);
   const int order = compare(value, with);
   return order == 0 ? or_equal : (order > 0) == (sign > 0);
 }
@@ -32,7 +33,14 @@ bool is_number(const Value& value) {
   return value.number(number);
 }
 
-bool same(const Value& a, const Value& b) {
+bool is_equal(const char* name, Interpreter& in, const Value& value, const Arguments& arguments) {
+  const Value& with = other(name, arguments);
+  in.spend_comparison(value, with);
+  return equal(value, with);
+}
+
+bool same(Interpreter& in, const Value& a, const Value& b) {
+  in.spend_comparison(a, b);
   if (a.as_bool() != nullptr || b.as_bool() != nullptr)
     return a.as_bool() != nullptr && b.as_bool() != nullptr && *a.as_bool() == *b.as_bool();
   if (a.as_text() != nullptr || a.as_float() != nullptr) return a.as_text() == b.as_text() && a.as_float() == b.as_float();
@@ -72,12 +80,12 @@ constexpr Named kTests[] = {
     {"false", [](Interpreter&, const Value& v, Arguments&) { return v.as_bool() != nullptr && !*v.as_bool(); }},
     {"callable", [](Interpreter&, const Value& v, Arguments&) { return v.as_callable() != nullptr; }},
     {"escaped", [](Interpreter&, const Value& v, Arguments&) { return v.as_text() != nullptr && v.as_text()->markup; }},
-    {"sameas", [](Interpreter&, const Value& v, Arguments& a) { return same(v, other("sameas", a)); }},
-    {"equalto", [](Interpreter&, const Value& v, Arguments& a) { return equal(v, other("equalto", a)); }},
-    {"eq", [](Interpreter&, const Value& v, Arguments& a) { return equal(v, other("eq", a)); }},
-    {"==", [](Interpreter&, const Value& v, Arguments& a) { return equal(v, other("==", a)); }},
-    {"ne", [](Interpreter&, const Value& v, Arguments& a) { return !equal(v, other("ne", a)); }},
-    {"!=", [](Interpreter&, const Value& v, Arguments& a) { return !equal(v, other("!=", a)); }},
+    {"sameas", [](Interpreter& in, const Value& v, Arguments& a) { return same(in, v, other("sameas", a)); }},
+    {"equalto", [](Interpreter& in, const Value& v, Arguments& a) { return is_equal("equalto", in, v, a); }},
+    {"eq", [](Interpreter& in, const Value& v, Arguments& a) { return is_equal("eq", in, v, a); }},
+    {"==", [](Interpreter& in, const Value& v, Arguments& a) { return is_equal("==", in, v, a); }},
+    {"ne", [](Interpreter& in, const Value& v, Arguments& a) { return !is_equal("ne", in, v, a); }},
+    {"!=", [](Interpreter& in, const Value& v, Arguments& a) { return !is_equal("!=", in, v, a); }},
     {"in", [](Interpreter& in, const Value& v, Arguments& a) { return in.contains(other("in", a), v); }},
     {"lt", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("lt", in, v, a, -1, false); }},
     {"lessthan", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("lessthan", in, v, a, -1, false); }},

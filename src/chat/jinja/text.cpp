@@ -2,7 +2,13 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace krafla::jinja {
+
+void check_text(std::size_t bytes) {
+  if (bytes > kMaxText) fail(ML_E_FORMAT, "a text of {} bytes; at most {}", bytes, kMaxText);
+}
 
 Text::Text(std::string text, bool is_literal) : bytes(std::move(text)) {
   if (is_literal) mark(0, bytes.size());
@@ -126,13 +132,15 @@ std::uint32_t to_lower(std::uint32_t c) {
 }
 
 TextRange stripped(std::string_view text, bool left, bool right, const std::string_view* characters) {
+  std::vector<std::string_view> set;
+  for (std::size_t i = 0, n; characters != nullptr && i < characters->size(); i += n) {
+    n = character_at(*characters, i).size;
+    set.push_back(characters->substr(i, n));
+  }
+  std::sort(set.begin(), set.end());
   const auto goes = [&](std::size_t at, std::size_t size) {
     if (characters == nullptr) return is_space(character_at(text, at).code) && (size > 1 || static_cast<std::uint8_t>(text[at]) < 0x80);
-    for (std::size_t i = 0, n; i < characters->size(); i += n) {
-      n = character_at(*characters, i).size;
-      if (characters->substr(i, n) == text.substr(at, size)) return true;
-    }
-    return false;
+    return std::binary_search(set.begin(), set.end(), text.substr(at, size));
   };
   std::size_t first = 0, last = text.size();
   while (left && first < last && goes(first, character_at(text, first).size)) first += character_at(text, first).size;
@@ -156,6 +164,7 @@ Text replaced(const Text& text, std::string_view from, const Text& to, std::int6
     if (found == std::string::npos) break;
     result.append(text, at, found);
     result.append(to);
+    check_text(result.bytes.size());
     at = found + from.size();
     --count;
     if (from.empty()) {
@@ -201,6 +210,7 @@ Text escaped(const Text& text) {
       result.append_changed(name, text, at, at + 1);
   }
   result.markup = true;
+  check_text(result.bytes.size());
   return result;
 }
 

@@ -37,6 +37,10 @@ struct Text {
   void mark(std::size_t first, std::size_t last);
 };
 
+/// Bytes of one text. ML_E_FORMAT beyond; what makes larger ones of others sees to it.
+constexpr std::size_t kMaxText = std::size_t{64} << 20;
+void check_text(std::size_t bytes);
+
 /// The character at `at` (a raw byte where there is no valid UTF-8) and its bytes.
 struct Character {
   std::uint32_t code;
@@ -56,7 +60,7 @@ std::uint32_t to_lower(std::uint32_t code);
 
 /// The range of `text` without white space, or without the characters of `characters`, at its ends.
 TextRange stripped(std::string_view text, bool left, bool right, const std::string_view* characters = nullptr);
-/// All of `from` becomes `to`, at most `count` times (negative: all).
+/// All of `from` becomes `to`, at most `count` times (negative: all). Checks the size.
 Text replaced(const Text& text, std::string_view from, const Text& to, std::int64_t count);
 enum class Case { kUpper, kLower, kCapitalize, kTitle };
 /// Python's str.upper, lower, capitalize and title.

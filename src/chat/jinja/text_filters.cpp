@@ -35,9 +35,9 @@ Value tojson(Interpreter& in, const Value& input, Arguments& arguments) {
   }
   if (style.indent.size() + style.item_separator.size() + style.key_separator.size() > 256)
     fail(ML_E_FORMAT, "tojson: separators of more than 256 bytes");
+  in.spend(weight_of(input));
   Text out = to_json(input, style);
-  in.spend(1 + weight_of(input) + out.bytes.size() / 16);
-  in.check_size(out.bytes.size());
+  in.spend(out.bytes.size() / 16);
   return out;
 }
 
@@ -46,6 +46,7 @@ Value trim(Interpreter& in, const Value& input, Arguments& arguments) {
   const Text text = in.text(input);
   const bool given = bound[0] != nullptr && !bound[0]->is_none();
   const std::string_view characters = given ? std::string_view(text_argument("trim", bound[0]).bytes) : std::string_view();
+  in.spend(given ? characters.size() + text.bytes.size() / 4 : 0);
   const auto [first, last] = stripped(text.bytes, true, true, given ? &characters : nullptr);
   return text.slice(first, last);
 }
@@ -61,6 +62,7 @@ Value replace(Interpreter& in, const Value& input, Arguments& arguments) {
 
 Value title(Interpreter& in, const Value& input, Arguments&) {
   const Text text = in.text(input);
+  in.spend(text.bytes.size());
   Text out;
   bool begins = true;  // after white space or one of -({[<
   for (std::size_t at = 0; at < text.bytes.size();) {
@@ -91,8 +93,8 @@ Value indent(Interpreter& in, const Value& input, Arguments& arguments) {
     if (i > 0) out.append("\n");
     if (i == 0 ? first : blank || !line.bytes.empty()) out.append(indention);
     out.append(line);
-    in.spend(1 + indention.bytes.size() / 16);
-    in.check_size(out.bytes.size());
+    in.spend(1 + indention.bytes.size() / 16 + indention.literal.size());
+    check_text(out.bytes.size());
   }
   return out;
 }
@@ -148,7 +150,7 @@ Value to_float(Interpreter& in, const Value& input, Arguments& arguments) {
 
 /// Half to even, in decimal digits as Python's round().
 double rounded(double value, int digits) {
-  if (digits > 15 || !std::isfinite(value)) return value;
+  if (digits > 15 || !std::isfinite(value) || (digits >= 0 && std::fabs(value) > 9e15)) return value;  // all larger ones are whole
   if (digits < 0) {
     const double power = std::pow(10.0, -digits);
     return std::nearbyint(value / power) * power;
@@ -188,6 +190,7 @@ Value as_markup(Interpreter& in, const Value& input, Arguments&) {
 
 Value escape(Interpreter& in, const Value& input, Arguments&) {
   Text text = in.text(input);
+  in.spend(text.bytes.size() / 4);
   return text.markup ? text : escaped(text);
 }
 
@@ -195,6 +198,7 @@ Value format(Interpreter& in, const Value& input, Arguments& arguments) {
   if (arguments.named.empty()) return format_percent(in, in.text(input), List{.items = arguments.values, .form = List::Form::kTuple});
   Dict dict;
   for (auto& [name, value] : arguments.named) dict.set(Value::text(name), value);
+  in.spend(arguments.named.size());
   return format_percent(in, in.text(input), dict);
 }
 
@@ -242,6 +246,7 @@ Value wordcount(Interpreter& in, const Value& input, Arguments&) {
 /// RFC 3986's unreserved characters and / stay.
 Value urlencode(Interpreter& in, const Value& input, Arguments&) {
   const Text text = in.text(input);
+  in.spend(text.bytes.size());
   Text out;
   for (std::size_t i = 0; i < text.bytes.size(); ++i) {
     const char c = text.bytes[i];

@@ -22,39 +22,38 @@ std::size_t checked_weight(std::size_t weight) {
 
 int three_way(double a, double b) { return a < b ? -1 : a > b ? 1 : 0; }
 
-Text joined(const char* open, const std::vector<Value>& items, const char* close) {
-  Text text{std::string(open)};
+void write_repr(const Value& value, Text& out);
+
+void write_items(const char* open, const std::vector<Value>& items, const char* close, Text& out) {
+  out.append(open);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (i > 0) text.append(", ");
-    text.append(repr(items[i]));
+    if (i > 0) out.append(", ");
+    write_repr(items[i], out);
   }
-  text.append(close);
-  return text;
+  out.append(close);
 }
 
-Text list_text(const List& list) {
+void write_list(const List& list, Text& out) {
   switch (list.form) {
-    case List::Form::kList: return joined("[", list.items, "]");
-    case List::Form::kTuple: return joined("(", list.items, list.items.size() == 1 ? ",)" : ")");
+    case List::Form::kList: return write_items("[", list.items, "]", out);
+    case List::Form::kTuple: return write_items("(", list.items, list.items.size() == 1 ? ",)" : ")", out);
     case List::Form::kRange:
-      if (list.step == 1) return Text(fmt::format("range({}, {})", list.start, list.stop));
-      return Text(fmt::format("range({}, {}, {})", list.start, list.stop, list.step));
-    case List::Form::kView: return joined("dict_view([", list.items, "])");
-    case List::Form::kGenerator: break;
+      if (list.step == 1) return out.append(fmt::format("range({}, {})", list.start, list.stop));
+      return out.append(fmt::format("range({}, {}, {})", list.start, list.stop, list.step));
+    case List::Form::kView: return write_items("dict_view([", list.items, "])", out);
+    case List::Form::kGenerator: return out.append("<generator object>");
   }
-  return Text("<generator object>");
 }
 
-Text dict_text(const Dict& dict) {
-  Text text("{");
+void write_dict(const Dict& dict, Text& out) {
+  out.append("{");
   for (std::size_t i = 0; i < dict.items.size(); ++i) {
-    if (i > 0) text.append(", ");
-    text.append(repr(dict.items[i].first));
-    text.append(": ");
-    text.append(repr(dict.items[i].second));
+    if (i > 0) out.append(", ");
+    write_repr(dict.items[i].first, out);
+    out.append(": ");
+    write_repr(dict.items[i].second, out);
   }
-  text.append("}");
-  return text;
+  out.append("}");
 }
 
 /// As Python's str.isprintable says of the characters below U+3000 that matter.
@@ -95,6 +94,32 @@ Text text_repr(const Text& text) {
   return out;
 }
 
+/// Into one text: texts within texts within texts would be copied at each level.
+void write_repr(const Value& value, Text& out) {
+  check_text(out.bytes.size());
+  if (value.is_undefined())
+    out.append("Undefined");
+  else if (const Text* text = value.as_text())
+    out.append(text_repr(*text));
+  else if (const List* list = value.as_list())
+    write_list(*list, out);
+  else if (const Dict* dict = value.as_dict())
+    write_dict(*dict, out);
+  else
+    out.append(to_text(value));
+}
+
+/// Equal values have the same.
+std::size_t hash_of(const Value& value) {
+  double number = 0;
+  if (value.number(number)) return std::hash<double>()(number);
+  if (const Text* text = value.as_text()) return std::hash<std::string_view>()(text->bytes);
+  std::size_t hash = 0;
+  if (const List* list = value.as_list())
+    for (const Value& item : list->items) hash = hash * 31 + hash_of(item);
+  return hash;
+}
+
 }  // namespace
 
 int depth_of(const Value& value) {
@@ -105,7 +130,7 @@ int depth_of(const Value& value) {
 }
 
 std::size_t weight_of(const Value& value) {
-  if (const Text* text = value.as_text()) return 1 + text->bytes.size() / 16;
+  if (const Text* text = value.as_text()) return 1 + text->bytes.size() / 16 + text->literal.size();
   if (const List* list = value.as_list()) return list->weight;
   if (const Dict* dict = value.as_dict()) return dict->weight;
   return 1;
@@ -156,33 +181,42 @@ bool Value::number(double& value) const {
   return true;
 }
 
-const Value* Dict::find(std::string_view key) const {
-  if (items.size() < 16) {
-    for (const auto& [name, value] : items)
-      if (const Text* text = name.as_text(); text != nullptr && text->bytes == key) return &value;
-    return nullptr;
+/// Where the key is that `same` says yes to; items.size(): nowhere.
+template <class Same>
+std::size_t Dict::place(std::size_t hash, Same same) const {
+  if (places_.empty()) {
+    std::size_t i = 0;
+    while (i < items.size() && !same(items[i].first)) ++i;
+    return i;
   }
-  const auto found = by_text_.find(std::string(key));
-  return found == by_text_.end() ? nullptr : &items[found->second].second;
+  for (auto [at, end] = places_.equal_range(hash); at != end; ++at)
+    if (same(items[at->second].first)) return at->second;
+  return items.size();
+}
+
+const Value* Dict::find(std::string_view key) const {
+  const std::size_t at = place(places_.empty() ? 0 : std::hash<std::string_view>()(key), [&](const Value& name) {
+    const Text* text = name.as_text();
+    return text != nullptr && text->bytes == key;
+  });
+  return at < items.size() ? &items[at].second : nullptr;
 }
 
 const Value* Dict::find(const Value& key) const {
-  if (const Text* text = key.as_text()) return find(text->bytes);
-  for (const auto& [name, value] : items)
-    if (name.as_text() == nullptr && equal(name, key)) return &value;
-  return nullptr;
+  const std::size_t at = place(places_.empty() ? 0 : hash_of(key), [&](const Value& name) { return equal(name, key); });
+  return at < items.size() ? &items[at].second : nullptr;
 }
 
 void Dict::set(Value key, Value value) {
-  if (const Value* there = find(key)) {
-    for (auto& item : items)
-      if (&item.second == there) {
-        item.second = std::move(value);
-        return;
-      }
+  constexpr std::size_t kMany = 16;
+  const std::size_t hash = places_.empty() ? 0 : hash_of(key);
+  if (const std::size_t at = place(hash, [&](const Value& name) { return equal(name, key); }); at < items.size()) {
+    items[at].second = std::move(value);
+    return;
   }
-  if (const Text* text = key.as_text()) by_text_.emplace(text->bytes, items.size());
   items.emplace_back(std::move(key), std::move(value));
+  if (items.size() < kMany) return;
+  for (std::size_t i = places_.size(); i < items.size(); ++i) places_.emplace(hash_of(items[i].first), i);
 }
 
 bool truth(const Value& value) {
@@ -269,8 +303,9 @@ std::string float_repr(double value) {
 }
 
 Text repr(const Value& value) {
-  if (value.is_undefined()) return Text("Undefined");
-  return value.as_text() != nullptr ? text_repr(*value.as_text()) : to_text(value);
+  Text out;
+  write_repr(value, out);
+  return out;
 }
 
 Text to_text(const Value& value) {
@@ -280,8 +315,11 @@ Text to_text(const Value& value) {
   if (const bool* flag = value.as_bool()) return Text(*flag ? "True" : "False");
   if (const std::int64_t* number = value.as_int()) return Text(std::to_string(*number));
   if (const double* real = value.as_float()) return Text(float_repr(*real));
-  if (const List* list = value.as_list()) return list_text(*list);
-  if (const Dict* dict = value.as_dict()) return dict_text(*dict);
+  if (value.as_list() != nullptr || value.as_dict() != nullptr) {
+    Text out;
+    write_repr(value, out);
+    return out;
+  }
   if (value.as_namespace() != nullptr) return Text("<Namespace>");
   if (const Loop* loop = value.as_loop()) return Text(fmt::format("<LoopContext {}/{}>", loop->index0 + 1, loop->items->size()));
   return Text(fmt::format("<function {}>", value.as_callable()->name));

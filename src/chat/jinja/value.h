@@ -101,7 +101,9 @@ struct Dict {
   void set(Value key, Value value);
 
  private:
-  std::unordered_map<std::string, std::size_t> by_text_;
+  template <class Same>
+  std::size_t place(std::size_t hash, Same same) const;
+  std::unordered_multimap<std::size_t, std::size_t> places_;  // of items by their key's hash, once there are many
 };
 
 struct Namespace {
@@ -132,7 +134,7 @@ struct Callable {
 /// Depth of what a value holds, for the makers of lists, dicts and callables.
 int depth_of(const Value& value);
 
-/// Work it takes to go through all of a value: its items, and texts by 16 bytes.
+/// Work it takes to go through all of a value: its items, and texts by 16 bytes and by their marks.
 std::size_t weight_of(const Value& value);
 
 bool truth(const Value& value);
