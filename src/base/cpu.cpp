@@ -28,15 +28,23 @@ unsigned saved_state() {
 }  // namespace
 
 CpuFeatures cpu_features() {
-  CpuFeatures features;
+  CpuFeatures f;
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d)) return features;
-  const bool osxsave = (c & bit_OSXSAVE) != 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return f;
+  f.sse2 = (d & bit_SSE2) != 0;
+  f.sse41 = (c & bit_SSSE3) != 0 && (c & bit_SSE4_1) != 0;
+  const unsigned saved = (c & bit_OSXSAVE) != 0 ? saved_state() : 0;
+  constexpr unsigned kYmm = 0x06;  // XMM and the upper halves of YMM
+  constexpr unsigned kZmm = 0xe6;  // also the mask registers and both parts of ZMM
   const bool f16c = (c & bit_F16C) != 0;
-  const bool ymm_saved = osxsave && (saved_state() & 6) == 6;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
-  features.avx2 = (b & bit_AVX2) != 0 && f16c && ymm_saved;
-  return features;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
+  f.avx2 = (b & bit_AVX2) != 0 && f16c && (saved & kYmm) == kYmm;
+  constexpr unsigned kAvx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ;
+  f.avx512 = f.avx2 && (b & kAvx512) == kAvx512 && (saved & kZmm) == kZmm;
+  f.avx512vnni = f.avx512 && (c & bit_AVX512VNNI) != 0;
+  constexpr unsigned kAvxVnni = 1u << 4;  // GCC and clang name this bit differently
+  f.avxvnni = f.avx2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & kAvxVnni) != 0;
+  return f;
 }
 #else
 CpuFeatures cpu_features() { return {}; }

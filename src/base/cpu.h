@@ -3,8 +3,15 @@
 
 namespace krafla {
 
+/// By the names of the kernels (src/kernels/CMakeLists.txt). Each is true only if the operating system also saves the registers it uses.
 struct CpuFeatures {
-  bool avx2 = false;  ///< with F16C, and the OS saves the YMM registers
+  bool scalar = true;
+  bool sse2 = false;
+  bool sse41 = false;       ///< with SSSE3
+  bool avx2 = false;        ///< with F16C
+  bool avxvnni = false;     ///< avx2 and AVX-VNNI
+  bool avx512 = false;      ///< avx2 and AVX-512 F, BW, VL, DQ
+  bool avx512vnni = false;  ///< avx512 and AVX-512 VNNI
 };
 CpuFeatures cpu_features();
 

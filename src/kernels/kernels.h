@@ -121,11 +121,11 @@ struct Kernels {
   void (*delta_rule)(const DeltaRule& args);
 };
 
-/// The table of a name ("scalar", "avx2"), or null when it is unknown or this CPU (or build) does not have it.
-const Kernels* find_kernels(const char* name);
-
 /// The names this build knows, fastest last, ended by null.
 const char* const* kernel_names();
+
+/// The table of one of those names, or null when it is unknown or this CPU does not have it.
+const Kernels* find_kernels(const char* name);
 
 /// The table to use: `forced` if not null or empty, else the environment's KRAFLA_ISA, else the fastest this CPU has.
 /// Throws ML_E_ISA when the one asked for is unknown or not available.

@@ -137,6 +137,12 @@ float reference_row(const TestMatrix& w, std::size_t r, const Quantized& x) {
   return fold8(lanes);
 }
 
+std::vector<const char*> all_names() {
+  std::vector<const char*> names;
+  for (const char* const* name = kernel_names(); *name != nullptr; ++name) names.push_back(*name);
+  return names;
+}
+
 class EachKernels : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -532,7 +538,7 @@ TEST_P(EachKernels, DeltaRuleFollowsA7) {
         }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, EachKernels, testing::Values("scalar", "avx2"), [](const auto& isa) { return std::string(isa.param); });
+INSTANTIATE_TEST_SUITE_P(Isa, EachKernels, testing::ValuesIn(all_names()), [](const auto& isa) { return std::string(isa.param); });
 
 TEST(ChooseKernels, ForcedSetRunsOrFails) {
   EXPECT_STREQ(choose_kernels("scalar").name, "scalar");
