@@ -24,7 +24,7 @@ enum class KvType : uint8_t { f16, f32, q8_0 };
 
 constexpr int kPage = 64;         ///< positions in a KV page
 constexpr size_t kKvBlock = 32;   ///< dimensions of a head that share a q8_0 scale; the last block may be shorter
-constexpr size_t kTileRows = 16;  ///< rows that gemm() packs together: hand out multiples of it
+constexpr size_t kTileRows = 32;  ///< rows that gemm() packs together, at most: hand out multiples of it
 
 /// nq query rows of one kv head against one page (A6).
 struct AttendPage {

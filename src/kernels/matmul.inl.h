@@ -125,62 +125,69 @@ void gemv(const Matrix& w, size_t row0, size_t row1, const void* x, float* y) {
     w.d_f16 ? gemv_any_tail<false, true>(w, row0, row1, a, y) : gemv_any_tail<false, false>(w, row0, row1, a, y);
 }
 
-size_t gemm_scratch(size_t cols) { return cols / 32 * (tile_block_bytes<false> + kTileRows * sizeof(float)); }
+constexpr size_t kOwnTileRows = kTileVectors * kWide;
+
+size_t gemm_scratch(size_t cols) { return cols / 32 * kTileVectors * (tile_block_bytes<false> + kWide * sizeof(float)); }
 
 inline float scale_at(const Matrix& w, size_t i) {
   return w.d_f16 ? f16_to_float(static_cast<const uint16_t*>(w.d)[i]) : static_cast<const float*>(w.d)[i];
 }
 
-/// Packs rows row .. row+15 (the last row repeated where the range ends): tile blocks, then scales [blocks][16], both in the order in
-/// which multiply_tile() visits the blocks: by class (b mod 8).
+/// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows after another, then
+/// scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks: by class (b mod 8).
 template <bool q4>
 void pack_tile(const Matrix& w, size_t row, size_t row1, uint8_t* tile, float* scales) {
   const size_t blocks = w.cols / 32;
-  const uint8_t* rows[kTileRows];
-  size_t first[kTileRows];
-  for (size_t r = 0; r < kTileRows; ++r) {
+  const uint8_t* rows[kOwnTileRows];
+  size_t first[kOwnTileRows];
+  for (size_t r = 0; r < kOwnTileRows; ++r) {
     const size_t from = row + r < row1 ? row + r : row1 - 1;
     first[r] = from * blocks;
     rows[r] = w.q + first[r] * (q4 ? 16 : 32);
   }
   for (size_t c = 0; c < kLanes; ++c)
     for (size_t b = c; b < blocks; b += kLanes) {
-      pack_block<q4>(rows, b, tile);
-      for (size_t r = 0; r < kTileRows; ++r) scales[r] = scale_at(w, first[r] + b);
-      tile += tile_block_bytes<q4>;
-      scales += kTileRows;
+      for (size_t v = 0; v < kTileVectors; ++v, tile += tile_block_bytes<q4>) pack_block<q4>(rows + v * kWide, b, tile);
+      for (size_t r = 0; r < kOwnTileRows; ++r) *scales++ = scale_at(w, first[r] + b);
     }
 }
 
-/// T activation rows against a packed tile: y[t][0..15].
+/// T activation rows against a packed tile: y[t][row of the tile].
 template <bool q4, int T>
-__attribute__((noinline)) void multiply_tile(const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks, float (*y)[kTileRows]) {
+__attribute__((noinline)) void multiply_tile(const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
+                                             float (*y)[kOwnTileRows]) {
+  constexpr int R = kTileVectors;
   const Blocks8* x[T];
   unroll<T>([&](auto t) { x[t] = rows[t]; });
-  W lanes[kLanes][T];  // the lanes of A3, for 16 rows at a time
+  W lanes[kLanes][T][R];  // the lanes of A3
   for (int c = 0; c < kLanes; ++c) {
-    W acc[T];
-    unroll<T>([&](auto t) { acc[t] = set16(0.0f); });
+    W acc[T][R];
+    unroll<T>([&](auto t) { unroll<R>([&](auto r) { acc[t][r] = set16(0.0f); }); });
     for (size_t g = 0; g * kLanes + static_cast<size_t>(c) < blocks; ++g) {
-      WI sums[T];
+      WI sums[T][R];
       tile_isums<q4, T>(tile, x, g, c, sums);
-      const W dw = load16(scales);
-      unroll<T>([&](auto t) { acc[t] = acc[t] + to_float(sums[t]) * (dw * set16(x[t][g].d[c])); });
-      tile += tile_block_bytes<q4>;
-      scales += kTileRows;
+      W dw[R];
+      unroll<R>([&](auto r) { dw[r] = load16(scales + r * kWide); });
+      unroll<T>([&](auto t) {
+        const W dx = set16(x[t][g].d[c]);
+        unroll<R>([&](auto r) { acc[t][r] = acc[t][r] + to_float(sums[t][r]) * (dw[r] * dx); });
+      });
+      tile += R * tile_block_bytes<q4>;
+      scales += kOwnTileRows;
     }
-    unroll<T>([&](auto t) { lanes[c][t] = acc[t]; });
+    unroll<T>([&](auto t) { unroll<R>([&](auto r) { lanes[c][t][r] = acc[t][r]; }); });
   }
-  for (int t = 0; t < T; ++t) {
-    const auto lane = [&](int l) { return lanes[l][t]; };
-    store(y[t], ((lane(0) + lane(4)) + (lane(2) + lane(6))) + ((lane(1) + lane(5)) + (lane(3) + lane(7))));
-  }
+  for (int t = 0; t < T; ++t)
+    for (int r = 0; r < R; ++r) {
+      const auto lane = [&](int l) { return lanes[l][t][r]; };
+      store(y[t] + r * kWide, ((lane(0) + lane(4)) + (lane(2) + lane(6))) + ((lane(1) + lane(5)) + (lane(3) + lane(7))));
+    }
 }
 
 /// multiply_tile for `count` <= T rows.
 template <bool q4, int T>
 inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
-                             float (*y)[kTileRows]) {
+                             float (*y)[kOwnTileRows]) {
   if constexpr (T > 1) {
     if (count < T) return multiply_tile_by<q4, T - 1>(count, tile, scales, rows, blocks, y);
   }
@@ -191,15 +198,15 @@ template <bool q4>
 void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, uint8_t* scratch) {
   const size_t blocks = w.cols / 32;
   const size_t groups = groups_of(w.cols);
-  float* scales = reinterpret_cast<float*>(scratch + blocks * tile_block_bytes<q4>);
-  for (size_t row = row0; row < row1; row += kTileRows) {
+  float* scales = reinterpret_cast<float*>(scratch + blocks * kTileVectors * tile_block_bytes<q4>);
+  for (size_t row = row0; row < row1; row += kOwnTileRows) {
     pack_tile<q4>(w, row, row1, scratch, scales);
-    const size_t rows = row1 - row < kTileRows ? row1 - row : kTileRows;
+    const size_t rows = row1 - row < kOwnTileRows ? row1 - row : kOwnTileRows;
     for (size_t i = 0; i < n;) {
       const int count = n - i < kTileActivations ? static_cast<int>(n - i) : kTileActivations;
       const Blocks8* a[kTileActivations];
       for (int t = 0; t < count; ++t) a[t] = static_cast<const Blocks8*>(x) + (i + t) * groups;
-      float out[kTileActivations][kTileRows];
+      float out[kTileActivations][kOwnTileRows];
       multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, out);
       for (int t = 0; t < count; ++t) __builtin_memcpy(y + (i + t) * y_stride + row, out[t], rows * sizeof(float));
       i += count;

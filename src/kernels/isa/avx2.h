@@ -45,11 +45,12 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
   }
 }
 
+constexpr int kTileVectors = 1;
 constexpr int kTileActivations = 4;
 
 /// Q4_0: columns in groups of 4, nibbles. Q8_0: columns in pairs, int16.
 template <bool q4>
-constexpr size_t tile_block_bytes = kTileRows * 32 * (q4 ? 1 : 2);
+constexpr size_t tile_block_bytes = kWide * 32 * (q4 ? 1 : 2);
 
 template <bool q4>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
@@ -60,7 +61,7 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T][1]) {
   __m256i low[T], high[T];
   unroll<T>([&](auto t) { low[t] = high[t] = _mm256_setzero_si256(); });
   if constexpr (q4) {
@@ -76,8 +77,8 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
     });
     unroll<T>([&](auto t) {
       const __m256i minus8 = _mm256_set1_epi32(x[t][g].minus8[c]);
-      sums[t].low.v = _mm256_add_epi32(_mm256_madd_epi16(low[t], _mm256_set1_epi16(1)), minus8);
-      sums[t].high.v = _mm256_add_epi32(_mm256_madd_epi16(high[t], _mm256_set1_epi16(1)), minus8);
+      sums[t][0].low.v = _mm256_add_epi32(_mm256_madd_epi16(low[t], _mm256_set1_epi16(1)), minus8);
+      sums[t][0].high.v = _mm256_add_epi32(_mm256_madd_epi16(high[t], _mm256_set1_epi16(1)), minus8);
     });
   } else {
     unroll<16>([&](auto i) {
@@ -91,8 +92,8 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
       });
     });
     unroll<T>([&](auto t) {
-      sums[t].low.v = low[t];
-      sums[t].high.v = high[t];
+      sums[t][0].low.v = low[t];
+      sums[t][0].high.v = high[t];
     });
   }
 }

@@ -40,11 +40,12 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
   }
 }
 
-constexpr int kTileActivations = 8;
+constexpr int kTileVectors = 2;
+constexpr int kTileActivations = 6;
 
 /// Columns in groups of 4, unsigned bytes.
 template <bool q4>
-constexpr size_t tile_block_bytes = kTileRows * 32;
+constexpr size_t tile_block_bytes = kWide * 32;
 
 template <bool q4>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
@@ -52,10 +53,14 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T]) {
-  unroll<T>([&](auto t) { sums[t].v = _mm512_set1_epi32(q4 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]); });
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T][2]) {
+  unroll<T>([&](auto t) { sums[t][0].v = sums[t][1].v = _mm512_set1_epi32(q4 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]); });
   unroll<8>([&](auto i) {
-    const __m512i w = load_z(tile + i * 64);
-    unroll<T>([&](auto t) { sums[t].v = dot4(sums[t].v, w, broadcast4_z(x[t][g].q[c] + i * 4)); });
+    const __m512i w0 = load_z(tile + i * 64), w1 = load_z(tile + tile_block_bytes<q4> + i * 64);
+    unroll<T>([&](auto t) {
+      const __m512i xv = broadcast4_z(x[t][g].q[c] + i * 4);
+      sums[t][0].v = dot4(sums[t][0].v, w0, xv);
+      sums[t][1].v = dot4(sums[t][1].v, w1, xv);
+    });
   });
 }

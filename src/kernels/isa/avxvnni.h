@@ -39,11 +39,12 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
   }
 }
 
+constexpr int kTileVectors = 1;
 constexpr int kTileActivations = 4;
 
 /// Columns in groups of 4, unsigned bytes.
 template <bool q4>
-constexpr size_t tile_block_bytes = kTileRows * 32;
+constexpr size_t tile_block_bytes = kWide * 32;
 
 template <bool q4>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
@@ -51,7 +52,7 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T][1]) {
   __m256i low[T], high[T];
   unroll<T>([&](auto t) { low[t] = high[t] = _mm256_set1_epi32(q4 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]); });
   unroll<8>([&](auto i) {
@@ -63,7 +64,7 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
     });
   });
   unroll<T>([&](auto t) {
-    sums[t].low.v = low[t];
-    sums[t].high.v = high[t];
+    sums[t][0].low.v = low[t];
+    sums[t][0].high.v = high[t];
   });
 }

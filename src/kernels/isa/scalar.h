@@ -182,15 +182,16 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
   return r;
 }
 
+constexpr int kTileVectors = 1;      ///< a tile is this many times 16 rows
 constexpr int kTileActivations = 4;  ///< activation rows that meet a tile at a time
 
 /// A tile's block: [16 rows][32] int8 levels.
 template <bool q4>
-constexpr size_t tile_block_bytes = kTileRows * 32;
+constexpr size_t tile_block_bytes = kWide * 32;
 
 template <bool q4>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  for (size_t r = 0; r < kTileRows; ++r) {
+  for (size_t r = 0; r < kWide; ++r) {
     int8_t* to = reinterpret_cast<int8_t*>(out + r * 32);
     for (int i = 0; i < 32; ++i) {
       if (q4) {
@@ -205,10 +206,10 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 
 /// The isums of the tile's 16 rows with block c of x[t][g], for T activation rows.
 template <bool q4, int T>
-inline void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T]) {
+inline void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T][1]) {
   for (int t = 0; t < T; ++t)
     for (int r = 0; r < kWide; ++r) {
       const int32_t sum = dot_q8(tile + r * 32, x[t][g].q[c]);
-      (r < kLanes ? sums[t].low : sums[t].high).v[r % kLanes] = sum;
+      (r < kLanes ? sums[t][0].low : sums[t][0].high).v[r % kLanes] = sum;
     }
 }
