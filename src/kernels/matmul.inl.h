@@ -155,7 +155,7 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, uint8_t* tile, float* s
 /// T activation rows against a packed tile: y[t][row of the tile].
 template <bool q4, int T>
 __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
-                                             float (*y)[kOwnTileRows]) {
+                                                      float (*y)[kOwnTileRows]) {
   constexpr int R = kTileVectors;
   const Blocks8* x[T];
   unroll<T>([&](auto t) { x[t] = rows[t]; });

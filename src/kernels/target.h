@@ -19,8 +19,8 @@ static_assert(FLT_EVAL_METHOD == 0, "floats must not be kept wider");
 namespace krafla {
 namespace {
 
-constexpr int kLanes = 8;   // of F and I
-constexpr int kWide = 16;   // of W and WI: the rows of a tile
+constexpr int kLanes = 8;  // of F and I
+constexpr int kWide = 16;  // of W and WI: the rows of a tile
 
 /// Eight blocks of a quantized activation row, one for each lane of A3. Extra: what the instruction set wants beside the quants, in bytes a
 /// multiple of 64, or nothing. One pointer and constants reach everything: a tile's loop has no registers for more.

@@ -59,7 +59,8 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T][2]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
+                                                      WI (&sums)[T][2]) {
   __m512i acc[T][2];
   unroll<T>([&](auto t) { acc[t][0] = acc[t][1] = _mm512_setzero_si512(); });
   unroll<q4 ? 8 : 16>([&](auto i) {

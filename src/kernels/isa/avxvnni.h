@@ -6,8 +6,8 @@
 // ---- A3. dpbusd wants one side unsigned: nibbles are, int8 weights are with their top bit inverted (w + 128). The sum of the block's
 // quants, times 8 or 128, comes off again.
 struct Extra {
-  int8_t paired[8][32];   // for Q4_0 rows
-  int32_t minus128[8];    // -128 times the sum of the block's quants
+  int8_t paired[8][32];  // for Q4_0 rows
+  int32_t minus128[8];   // -128 times the sum of the block's quants
   int32_t unused[8];
 };
 using Blocks8 = EightBlocks<Extra>;
@@ -52,7 +52,8 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T][1]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
+                                                      WI (&sums)[T][1]) {
   __m256i low[T], high[T];
   unroll<T>([&](auto t) { low[t] = high[t] = _mm256_set1_epi32(q4 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]); });
   unroll<8>([&](auto i) {

@@ -112,8 +112,8 @@ inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out,
 
 /// The same of a Q8_0 block as 16 pairs of columns, each [16 rows][2] int16.
 inline void pack_column_pairs(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  const __m256i first = _mm256_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1,
-                                         12, -1, 13);
+  const __m256i first =
+      _mm256_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13);
   const __m256i second = _mm256_add_epi8(first, _mm256_set1_epi16(0x0200));  // two bytes further; the -1 of a word stays
   for (int half = 0; half < 2; ++half) {
     __m256i v[8];

@@ -44,7 +44,8 @@ inline __m256i add_fours(__m512i v0, __m512i v1) {
 inline __m256i add_pairs(const __m512i (&v)[4]) {
   const __m512i t01 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
   const __m512i t23 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-  const __m512i u = _mm512_add_epi32(_mm512_unpacklo_epi64(t01, t23), _mm512_unpackhi_epi64(t01, t23));  // blocks 0 2 4 6 | 0 2 4 6 | 1 3 5 7 | 1 3 5 7
+  const __m512i u =
+      _mm512_add_epi32(_mm512_unpacklo_epi64(t01, t23), _mm512_unpackhi_epi64(t01, t23));  // blocks 0 2 4 6 | 0 2 4 6 | 1 3 5 7 | 1 3 5 7
   const __m512i even = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15), u);
   return _mm256_add_epi32(_mm512_castsi512_si256(even), _mm512_extracti64x4_epi64(even, 1));
 }
