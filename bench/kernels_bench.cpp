@@ -135,7 +135,7 @@ void register_all() {
     for (const bool q4 : {false, true}) {
       const std::string type = q4 ? "/q4_0" : "/q8_0";
       benchmark::RegisterBenchmark((isa + type + "/gemv").c_str(), gemv, kernels, q4)->Args({576, 576})->Args({49152, 576})->Args({65536, 1536});
-      benchmark::RegisterBenchmark((isa + type + "/gemm").c_str(), gemm, kernels, q4)->Args({576, 576, 256})->Args({576, 1536, 256})->Args({576, 576, 8});
+      benchmark::RegisterBenchmark((isa + type + "/gemm").c_str(), gemm, kernels, q4)->Args({576, 576, 256})->Args({576, 1536, 256})->Args({576, 576, 8})->Args({576, 576, 16})->Args({576, 576, 32});
     }
     benchmark::RegisterBenchmark((isa + "/attend/f16").c_str(), attend, kernels, KvType::f16)->Arg(1)->Arg(3)->Arg(48);
     benchmark::RegisterBenchmark((isa + "/attend/q8_0").c_str(), attend, kernels, KvType::q8_0)->Arg(1)->Arg(3)->Arg(48);

@@ -9,28 +9,38 @@
 
 namespace krafla {
 
-extern const Kernels kernels_scalar;
-#ifdef KRAFLA_HAS_AVX2
-extern const Kernels kernels_avx2;
-#endif
+#define KRAFLA_ISA(name) extern const Kernels kernels_##name;
+#include "isa_list.inc"
+#undef KRAFLA_ISA
 
 namespace {
 
-constexpr const char* kNames[] = {"scalar",
-#ifdef KRAFLA_HAS_AVX2
-                                  "avx2",
-#endif
-                                  nullptr};
+/// The instruction sets of this build (CMakeLists.txt's list), fastest last.
+struct Isa {
+  const char* name;
+  const Kernels* kernels;
+  bool CpuFeatures::* needs;
+};
+constexpr Isa kIsas[] = {
+#define KRAFLA_ISA(name) {#name, &kernels_##name, &CpuFeatures::name},
+#include "isa_list.inc"
+#undef KRAFLA_ISA
+};
+
+constexpr const char* kNames[] = {
+#define KRAFLA_ISA(name) #name,
+#include "isa_list.inc"
+#undef KRAFLA_ISA
+    nullptr};
 
 }  // namespace
 
 const char* const* kernel_names() { return kNames; }
 
 const Kernels* find_kernels(const char* name) {
-  if (std::strcmp(name, "scalar") == 0) return &kernels_scalar;
-#ifdef KRAFLA_HAS_AVX2
-  if (std::strcmp(name, "avx2") == 0 && cpu_features().avx2) return &kernels_avx2;
-#endif
+  static const CpuFeatures cpu = cpu_features();
+  for (const Isa& isa : kIsas)
+    if (std::strcmp(name, isa.name) == 0 && cpu.*isa.needs) return isa.kernels;
   return nullptr;
 }
 
@@ -40,16 +50,17 @@ const Kernels& choose_kernels(const char* forced) {
     forced = std::getenv("KRAFLA_ISA");
     source = "KRAFLA_ISA";
   }
-  if (forced != nullptr && *forced != '\0') {
+  const bool is_forced = forced != nullptr && *forced != '\0';
+  if (is_forced)
     if (const Kernels* found = find_kernels(forced)) return *found;
-    std::string known;
-    for (const char* const* name = kNames; *name != nullptr; ++name)
-      if (find_kernels(*name) != nullptr) known += std::string(known.empty() ? "" : ", ") + *name;
-    fail(ML_E_ISA, "{}={}: this instruction set is unknown or not on this CPU; available here: {}", source, forced, known);
-  }
-  const Kernels* best = &kernels_scalar;
-  for (const char* const* name = kNames; *name != nullptr; ++name)
-    if (const Kernels* found = find_kernels(*name)) best = found;
+  const Kernels* best = nullptr;
+  std::string available;
+  for (const Isa& isa : kIsas)
+    if (const Kernels* found = find_kernels(isa.name)) {
+      best = found;
+      available += (available.empty() ? "" : ", ") + std::string(isa.name);
+    }
+  if (is_forced) fail(ML_E_ISA, "{}={}: this instruction set is unknown or not on this CPU; available here: {}", source, forced, available);
   return *best;
 }
 

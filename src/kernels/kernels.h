@@ -24,7 +24,7 @@ enum class KvType : uint8_t { f16, f32, q8_0 };
 
 constexpr int kPage = 64;         ///< positions in a KV page
 constexpr size_t kKvBlock = 32;   ///< dimensions of a head that share a q8_0 scale; the last block may be shorter
-constexpr size_t kTileRows = 16;  ///< rows that gemm() packs together: hand out multiples of it
+constexpr size_t kTileRows = 32;  ///< rows that gemm() packs together, at most: hand out multiples of it
 
 /// nq query rows of one kv head against one page (A6).
 struct AttendPage {
@@ -121,11 +121,11 @@ struct Kernels {
   void (*delta_rule)(const DeltaRule& args);
 };
 
-/// The table of a name ("scalar", "avx2"), or null when it is unknown or this CPU (or build) does not have it.
-const Kernels* find_kernels(const char* name);
-
 /// The names this build knows, fastest last, ended by null.
 const char* const* kernel_names();
+
+/// The table of one of those names, or null when it is unknown or this CPU does not have it.
+const Kernels* find_kernels(const char* name);
 
 /// The table to use: `forced` if not null or empty, else the environment's KRAFLA_ISA, else the fastest this CPU has.
 /// Throws ML_E_ISA when the one asked for is unknown or not available.

@@ -1,24 +1,9 @@
 // A3: quantized activation rows, GEMV on the mapped rows, GEMM on packed tiles.
 
-/// out: d[nb8], sum8[nb8], q[nb8*32], extra; nb8 = blocks rounded up to 8, the padding zero (d = 0: it adds +0).
-inline size_t padded_blocks(size_t cols) { return (cols / 32 + 7) / 8 * 8; }
+/// A row of blocks, padded to eight with zeros (d = 0: they add +0).
+inline size_t groups_of(size_t cols) { return (cols / 32 + 7) / 8; }
 
-size_t activation_bytes(size_t cols) {
-  const size_t nb = padded_blocks(cols);
-  return nb * 8 + nb * 32 * (1 + kExtraBytes);  // a multiple of 64: nb is one of 8
-}
-
-inline Activation activation(const void* row, size_t cols) {
-  const uint8_t* p = static_cast<const uint8_t*>(row);
-  const size_t nb = padded_blocks(cols);
-  Activation a;
-  a.d = reinterpret_cast<const float*>(p);
-  a.sum8 = reinterpret_cast<const int32_t*>(p + nb * 4);
-  a.q = reinterpret_cast<const int8_t*>(p + nb * 8);
-  a.padded = nb * 32;
-  a.extra = p + nb * 8 + a.padded;
-  return a;
-}
+size_t activation_bytes(size_t cols) { return groups_of(cols) * sizeof(Blocks8); }
 
 inline uint32_t float_bits(float x) {
   uint32_t u;
@@ -26,8 +11,8 @@ inline uint32_t float_bits(float x) {
   return u;
 }
 
-/// One block of 32 by the page's rule; returns d and writes the quants and eight times their sum.
-inline float quantize_block(const float* x, int8_t* q, int32_t* sum8) {
+/// One block of 32 by the page's rule; returns d and writes the quants and -8 times their sum.
+inline float quantize_block(const float* x, int8_t* q, int32_t* minus8) {
   uint32_t largest = 0;
   for (int i = 0; i < 32; ++i) {
     const uint32_t magnitude = float_bits(x[i]) & 0x7fffffffu;
@@ -37,7 +22,7 @@ inline float quantize_block(const float* x, int8_t* q, int32_t* sum8) {
   __builtin_memcpy(&amax, &largest, 4);
   if (largest >= 0x7f800000u || amax < 1e-30f) {
     __builtin_memset(q, 0, 32);
-    *sum8 = 0;
+    *minus8 = 0;
     return largest >= 0x7f800000u ? __builtin_nanf("") : 0.0f;
   }
   const F factor = set1(127.0f / amax);
@@ -51,24 +36,26 @@ inline float quantize_block(const float* x, int8_t* q, int32_t* sum8) {
     q[i] = static_cast<int8_t>(levels[i]);
     sum += levels[i];
   }
-  *sum8 = 8 * sum;
+  *minus8 = -8 * sum;
   return amax / 127.0f;
 }
 
 void quantize_activation(const float* x, size_t cols, void* out) {
-  uint8_t* p = static_cast<uint8_t*>(out);
+  Blocks8* const groups = static_cast<Blocks8*>(out);
   const size_t blocks = cols / 32;
-  const size_t nb = padded_blocks(cols);
-  float* d = reinterpret_cast<float*>(p);
-  int32_t* sum8 = reinterpret_cast<int32_t*>(p + nb * 4);
-  int8_t* q = reinterpret_cast<int8_t*>(p + nb * 8);
-  for (size_t b = 0; b < blocks; ++b) d[b] = quantize_block(x + b * 32, q + b * 32, sum8 + b);
-  for (size_t b = blocks; b < nb; ++b) {
-    d[b] = 0;
-    sum8[b] = 0;
+  const size_t padded = groups_of(cols) * kLanes;
+  for (size_t b = 0; b < padded; ++b) {
+    Blocks8& group = groups[b / kLanes];
+    const size_t l = b % kLanes;
+    if (b < blocks) {
+      group.d[l] = quantize_block(x + b * 32, group.q[l], group.minus8 + l);
+    } else {
+      group.d[l] = 0;
+      group.minus8[l] = 0;
+      __builtin_memset(group.q[l], 0, 32);
+    }
+    if (l == kLanes - 1) pack_extra(group);
   }
-  __builtin_memset(q + blocks * 32, 0, (nb - blocks) * 32);
-  pack_extra(q, nb * 32, p + nb * 8 + nb * 32);
 }
 
 /// Eight scales from index i on.
@@ -96,27 +83,28 @@ inline F load_scales_tail(const void* d, size_t i, size_t count) {
 
 /// tail = blocks mod 8.
 template <bool q4, bool f16, int tail>
-void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Activation& x, float* y) {
+void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y) {
   constexpr size_t block_bytes = q4 ? 16 : 32;
   const size_t blocks = w.cols / 32;
   const size_t whole = blocks - tail;
   for (size_t r = row0; r < row1; ++r) {
     const uint8_t* row = w.q + r * blocks * block_bytes;
+    const Blocks8* group = x;
     F acc = set1(0.0f);
-    for (size_t b = 0; b < whole; b += 8) {
-      const F scales = load_scales<f16>(w.d, r * blocks + b) * load(x.d + b);
-      acc = acc + to_float(isums<q4, 8>(row + b * block_bytes, x, b)) * scales;
+    for (size_t b = 0; b < whole; b += 8, ++group) {
+      const F scales = load_scales<f16>(w.d, r * blocks + b) * load(group->d);
+      acc = acc + to_float(isums<q4, 8>(row + b * block_bytes, *group)) * scales;
     }
     if constexpr (tail > 0) {
-      const F scales = load_scales_tail<f16, tail>(w.d, r * blocks + whole, w.rows * blocks) * load(x.d + whole);
-      acc = acc + to_float(isums<q4, tail>(row + whole * block_bytes, x, whole)) * scales;  // +0 in the other lanes
+      const F scales = load_scales_tail<f16, tail>(w.d, r * blocks + whole, w.rows * blocks) * load(group->d);
+      acc = acc + to_float(isums<q4, tail>(row + whole * block_bytes, *group)) * scales;  // +0 in the other lanes
     }
     y[r] = fold8(acc);
   }
 }
 
 template <bool q4, bool f16>
-void gemv_any_tail(const Matrix& w, size_t row0, size_t row1, const Activation& x, float* y) {
+void gemv_any_tail(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y) {
   switch (w.cols / 32 % 8) {
     case 0: return gemv_rows<q4, f16, 0>(w, row0, row1, x, y);
     case 1: return gemv_rows<q4, f16, 1>(w, row0, row1, x, y);
@@ -130,78 +118,96 @@ void gemv_any_tail(const Matrix& w, size_t row0, size_t row1, const Activation& 
 }
 
 void gemv(const Matrix& w, size_t row0, size_t row1, const void* x, float* y) {
-  const Activation a = activation(x, w.cols);
+  const Blocks8* a = static_cast<const Blocks8*>(x);
   if (w.q4)
     w.d_f16 ? gemv_any_tail<true, true>(w, row0, row1, a, y) : gemv_any_tail<true, false>(w, row0, row1, a, y);
   else
     w.d_f16 ? gemv_any_tail<false, true>(w, row0, row1, a, y) : gemv_any_tail<false, false>(w, row0, row1, a, y);
 }
 
-size_t gemm_scratch(size_t cols) { return cols / 32 * (tile_block_bytes<false> + kTileRows * sizeof(float)); }
+constexpr size_t kOwnTileRows = kTileVectors * kWide;
+
+size_t gemm_scratch(size_t cols) { return cols / 32 * kTileVectors * (tile_block_bytes<false> + kWide * sizeof(float)); }
 
 inline float scale_at(const Matrix& w, size_t i) {
   return w.d_f16 ? f16_to_float(static_cast<const uint16_t*>(w.d)[i]) : static_cast<const float*>(w.d)[i];
 }
 
-/// Packs rows row .. row+15 (the last row repeated where the range ends): tile blocks, then scales [blocks][16].
+/// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows after another, then
+/// scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks: by class (b mod 8).
 template <bool q4>
 void pack_tile(const Matrix& w, size_t row, size_t row1, uint8_t* tile, float* scales) {
   const size_t blocks = w.cols / 32;
-  const uint8_t* rows[kTileRows];
-  for (size_t r = 0; r < kTileRows; ++r) {
+  const uint8_t* rows[kOwnTileRows];
+  size_t first[kOwnTileRows];
+  for (size_t r = 0; r < kOwnTileRows; ++r) {
     const size_t from = row + r < row1 ? row + r : row1 - 1;
-    rows[r] = w.q + from * blocks * (q4 ? 16 : 32);
-    for (size_t b = 0; b < blocks; ++b) scales[b * kTileRows + r] = scale_at(w, from * blocks + b);
+    first[r] = from * blocks;
+    rows[r] = w.q + first[r] * (q4 ? 16 : 32);
   }
-  for (size_t b = 0; b < blocks; ++b) pack_block<q4>(rows, b, tile + b * tile_block_bytes<q4>);
+  for (size_t c = 0; c < kLanes; ++c)
+    for (size_t b = c; b < blocks; b += kLanes) {
+      for (size_t v = 0; v < kTileVectors; ++v, tile += tile_block_bytes<q4>) pack_block<q4>(rows + v * kWide, b, tile);
+      for (size_t r = 0; r < kOwnTileRows; ++r) *scales++ = scale_at(w, first[r] + b);
+    }
 }
 
-/// T activation rows against a packed tile: y[t][0..15].
+/// T activation rows against a packed tile: y[t][row of the tile].
 template <bool q4, int T>
-void multiply_tile(const uint8_t* tile, const float* scales, const Activation* x, size_t blocks, float (*y)[kTileRows]) {
-  F acc[T][2][kLanes];  // [class b mod 8]: the lanes of A3
-  for (int t = 0; t < T; ++t)
-    for (int h = 0; h < 2; ++h)
-      for (int c = 0; c < kLanes; ++c) acc[t][h][c] = set1(0.0f);
-  for (size_t b = 0; b < blocks; ++b) {
-    I sums[T][2];
-    tile_isums<q4, T>(tile + b * tile_block_bytes<q4>, x, b, sums);
-    const F d0 = load(scales + b * kTileRows);
-    const F d1 = load(scales + b * kTileRows + 8);
-    unroll<T>([&](auto t) {
-      const F dx = set1(x[t].d[b]);
-      F* a0 = &acc[t][0][b % 8];
-      F* a1 = &acc[t][1][b % 8];
-      *a0 = *a0 + to_float(sums[t][0]) * (d0 * dx);
-      *a1 = *a1 + to_float(sums[t][1]) * (d1 * dx);
-    });
+__attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
+                                                      float (*y)[kOwnTileRows]) {
+  constexpr int R = kTileVectors;
+  const Blocks8* x[T];
+  unroll<T>([&](auto t) { x[t] = rows[t]; });
+  W lanes[kLanes][T][R];  // the lanes of A3
+  for (int c = 0; c < kLanes; ++c) {
+    W acc[T][R];
+    unroll<T>([&](auto t) { unroll<R>([&](auto r) { acc[t][r] = set16(0.0f); }); });
+    for (size_t g = 0; g * kLanes + static_cast<size_t>(c) < blocks; ++g) {
+      WI sums[T][R];
+      tile_isums<q4, T>(tile, x, g, c, sums);
+      W dw[R];
+      unroll<R>([&](auto r) { dw[r] = load16(scales + r * kWide); });
+      unroll<T>([&](auto t) {
+        const W dx = set16(x[t][g].d[c]);
+        unroll<R>([&](auto r) { acc[t][r] = acc[t][r] + to_float(sums[t][r]) * (dw[r] * dx); });
+      });
+      tile += R * tile_block_bytes<q4>;
+      scales += kOwnTileRows;
+    }
+    unroll<T>([&](auto t) { unroll<R>([&](auto r) { lanes[c][t][r] = acc[t][r]; }); });
   }
   for (int t = 0; t < T; ++t)
-    for (int h = 0; h < 2; ++h) {
-      const F* a = acc[t][h];
-      store(y[t] + 8 * h, ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])));
+    for (int r = 0; r < R; ++r) {
+      const auto lane = [&](int l) { return lanes[l][t][r]; };
+      store(y[t] + r * kWide, ((lane(0) + lane(4)) + (lane(2) + lane(6))) + ((lane(1) + lane(5)) + (lane(3) + lane(7))));
     }
+}
+
+/// multiply_tile for `count` <= T rows.
+template <bool q4, int T>
+inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
+                             float (*y)[kOwnTileRows]) {
+  if constexpr (T > 1) {
+    if (count < T) return multiply_tile_by<q4, T - 1>(count, tile, scales, rows, blocks, y);
+  }
+  multiply_tile<q4, T>(tile, scales, rows, blocks, y);
 }
 
 template <bool q4>
 void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, uint8_t* scratch) {
   const size_t blocks = w.cols / 32;
-  const size_t stride = activation_bytes(w.cols);
-  float* scales = reinterpret_cast<float*>(scratch + blocks * tile_block_bytes<q4>);
-  for (size_t row = row0; row < row1; row += kTileRows) {
+  const size_t groups = groups_of(w.cols);
+  float* scales = reinterpret_cast<float*>(scratch + blocks * kTileVectors * tile_block_bytes<q4>);
+  for (size_t row = row0; row < row1; row += kOwnTileRows) {
     pack_tile<q4>(w, row, row1, scratch, scales);
-    const size_t rows = row1 - row < kTileRows ? row1 - row : kTileRows;
+    const size_t rows = row1 - row < kOwnTileRows ? row1 - row : kOwnTileRows;
     for (size_t i = 0; i < n;) {
-      const int count = n - i < 4 ? static_cast<int>(n - i) : 4;
-      Activation a[4];
-      for (int t = 0; t < count; ++t) a[t] = activation(static_cast<const uint8_t*>(x) + (i + t) * stride, w.cols);
-      float out[4][kTileRows];
-      switch (count) {
-        case 4: multiply_tile<q4, 4>(scratch, scales, a, blocks, out); break;
-        case 3: multiply_tile<q4, 3>(scratch, scales, a, blocks, out); break;
-        case 2: multiply_tile<q4, 2>(scratch, scales, a, blocks, out); break;
-        default: multiply_tile<q4, 1>(scratch, scales, a, blocks, out); break;
-      }
+      const int count = n - i < kTileActivations ? static_cast<int>(n - i) : kTileActivations;
+      const Blocks8* a[kTileActivations];
+      for (int t = 0; t < count; ++t) a[t] = static_cast<const Blocks8*>(x) + (i + t) * groups;
+      float out[kTileActivations][kOwnTileRows];
+      multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, out);
       for (int t = 0; t < count; ++t) __builtin_memcpy(y + (i + t) * y_stride + row, out[t], rows * sizeof(float));
       i += count;
     }

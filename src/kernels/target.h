@@ -19,15 +19,17 @@ static_assert(FLT_EVAL_METHOD == 0, "floats must not be kept wider");
 namespace krafla {
 namespace {
 
-constexpr int kLanes = 8;
+constexpr int kLanes = 8;  // of F and I
+constexpr int kWide = 16;  // of W and WI: the rows of a tile
 
-/// Views into a quantized activation row (its layout: matmul.inl.h).
-struct Activation {
-  const float* d;        // [blocks], padded to 8 with 0
-  const int32_t* sum8;   // [blocks] eight times the sum of the block's quants
-  const int8_t* q;       // [padded]
-  const uint8_t* extra;  // the instruction set's own copies
-  size_t padded;         // elements, a multiple of 256
+/// Eight blocks of a quantized activation row, one for each lane of A3. Extra: what the instruction set wants beside the quants, in bytes a
+/// multiple of 64, or nothing. One pointer and constants reach everything: a tile's loop has no registers for more.
+template <class Extra>
+struct alignas(64) EightBlocks {
+  float d[8];
+  int32_t minus8[8];  ///< -8 times the sum of the block's quants
+  int8_t q[8][32];
+  [[no_unique_address]] Extra extra;
 };
 
 template <int i>
@@ -45,6 +47,16 @@ inline __attribute__((always_inline)) void unroll_over(std::integer_sequence<int
 template <int n, class Body>
 inline __attribute__((always_inline)) void unroll(Body body) {
   unroll_over(std::make_integer_sequence<int, n>{}, body);
+}
+
+/// Has the vector's value computed here: g++ 12 puts off sums of products that are all there already, until no register is left.
+template <class Vector>
+inline __attribute__((always_inline)) void settle([[maybe_unused]] Vector& v) {
+#if defined(__AVX512F__)
+  __asm__("" : "+v"(v));
+#elif defined(__SSE2__)
+  __asm__("" : "+x"(v));
+#endif
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Plain C++: the reference for every other instruction set. Included inside that target's anonymous namespace.
-// Provides the 8-lane float F, the 8-lane int32 I, and the dots of A3 on its own packing of activations and tiles.
+// Every instruction set provides the 8-lane float F, int32 I and Mask; the 16-lane W and WI; and the dots of A3 on its own packing of
+// activations and tiles.
 
 struct F {
   float v[kLanes];
@@ -134,6 +135,7 @@ inline F load_i8(const int8_t* p) {
 inline void store_bytes(uint8_t* p, I a) {
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<uint8_t>(a.v[i]);
 }
+/// v[r][c] becomes v[c][r].
 inline void transpose(F (&v)[8]) {
   for (int r = 0; r < 8; ++r)
     for (int c = 0; c < r; ++c) {
@@ -154,9 +156,12 @@ inline void store_f16(uint16_t* p, F a) {
 
 inline float fold8(F a) { return ((a.v[0] + a.v[4]) + (a.v[2] + a.v[6])) + ((a.v[1] + a.v[5]) + (a.v[3] + a.v[7])); }
 
+#include "kernels/isa/wide_pair.h"
+
 // ---- A3: the activation row needs nothing beside its int8 quants.
-constexpr size_t kExtraBytes = 0;  // per element
-inline void pack_extra(const int8_t*, size_t, uint8_t*) {}
+struct Extra {};
+using Blocks8 = EightBlocks<Extra>;
+inline void pack_extra(Blocks8&) {}
 
 inline int32_t dot_q8(const uint8_t* w, const int8_t* x) {
   int32_t sum = 0;
@@ -169,24 +174,24 @@ inline int32_t dot_q4(const uint8_t* w, const int8_t* x) {
   return sum;
 }
 
-/// The isums of n <= 8 blocks from `block` on, lane = block; the other lanes are 0. w points at the first of these blocks.
+/// The isums of the first n of eight blocks, lane = block; the other lanes are 0. w points at the first block.
 template <bool q4, int n>
-inline I isums(const uint8_t* w, const Activation& x, size_t block) {
+inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
   I r = {};
-  for (int b = 0; b < n; ++b) {
-    const int8_t* xb = x.q + (block + b) * 32;
-    r.v[b] = q4 ? dot_q4(w + b * 16, xb) : dot_q8(w + b * 32, xb);
-  }
+  for (int b = 0; b < n; ++b) r.v[b] = q4 ? dot_q4(w + b * 16, x.q[b]) : dot_q8(w + b * 32, x.q[b]);
   return r;
 }
 
+constexpr int kTileVectors = 1;      ///< a tile is this many times 16 rows
+constexpr int kTileActivations = 4;  ///< activation rows that meet a tile at a time
+
 /// A tile's block: [16 rows][32] int8 levels.
 template <bool q4>
-constexpr size_t tile_block_bytes = kTileRows * 32;
+constexpr size_t tile_block_bytes = kWide * 32;
 
 template <bool q4>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  for (size_t r = 0; r < kTileRows; ++r) {
+  for (size_t r = 0; r < kWide; ++r) {
     int8_t* to = reinterpret_cast<int8_t*>(out + r * 32);
     for (int i = 0; i < 32; ++i) {
       if (q4) {
@@ -199,9 +204,12 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
   }
 }
 
-/// isums[t][h] of the tile's 16 rows (two vectors) for T activation rows.
+/// The isums of the tile's 16 rows with block c of x[t][g], for T activation rows.
 template <bool q4, int T>
-inline void tile_isums(const uint8_t* tile, const Activation* x, size_t block, I (&sums)[T][2]) {
+inline void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T][1]) {
   for (int t = 0; t < T; ++t)
-    for (int r = 0; r < 16; ++r) sums[t][r / 8].v[r % 8] = dot_q8(tile + r * 32, x[t].q + block * 32);
+    for (int r = 0; r < kWide; ++r) {
+      const int32_t sum = dot_q8(tile + r * 32, x[t][g].q[c]);
+      (r < kLanes ? sums[t][0].low : sums[t][0].high).v[r % kLanes] = sum;
+    }
 }

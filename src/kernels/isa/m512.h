@@ -1,0 +1,51 @@
+// The 16-lane W and WI in one AVX-512 register, and what the dots of 512 bits have in common. Beside m256.h.
+
+using W = __m512;  // GCC and clang give it + and *
+struct WI {
+  __m512i v;
+};
+
+inline W set16(float x) { return _mm512_set1_ps(x); }
+inline W load16(const float* p) { return _mm512_loadu_ps(p); }
+inline void store(float* p, W a) { _mm512_storeu_ps(p, a); }
+inline W to_float(WI a) { return _mm512_cvtepi32_ps(a.v); }
+
+inline __m512i load_z(const void* p) { return _mm512_loadu_si512(p); }
+inline __m512i broadcast4_z(const void* p) {
+  int32_t x;
+  __builtin_memcpy(&x, p, 4);
+  return _mm512_set1_epi32(x);
+}
+/// The first `bytes` bytes, the rest 0; reads no further.
+template <int bytes>
+inline __m512i load_first(const uint8_t* p) {
+  if constexpr (bytes >= 64)
+    return load_z(p);
+  else
+    return _mm512_maskz_loadu_epi8((uint64_t{1} << bytes) - 1, p);
+}
+
+/// Four neighbouring blocks' first halves side by side, then their second halves: as the nibbles of four Q4_0 blocks lie in the file.
+inline void pack_fours(const int8_t (&q)[8][32], int8_t (&fours)[2][2][64]) {
+  for (int b = 0; b < 8; ++b) {
+    __builtin_memcpy(fours[b / 4][0] + b % 4 * 16, q[b], 16);
+    __builtin_memcpy(fours[b / 4][1] + b % 4 * 16, q[b] + 16, 16);
+  }
+}
+
+/// v[i] holds four sums for each of the blocks 4i .. 4i+3; the blocks' sums in order.
+inline __m256i add_fours(__m512i v0, __m512i v1) {
+  const __m512i t = _mm512_add_epi32(_mm512_unpacklo_epi32(v0, v1), _mm512_unpackhi_epi32(v0, v1));  // of each 128 bits: v0 v1 v0 v1
+  const __m512i sums = _mm512_add_epi32(t, _mm512_shuffle_epi32(t, _MM_PERM_BADC));
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0), sums));
+}
+
+/// v[i] holds eight sums for each of the blocks 2i and 2i+1; the blocks' sums in order.
+inline __m256i add_pairs(const __m512i (&v)[4]) {
+  const __m512i t01 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+  const __m512i t23 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+  const __m512i u =
+      _mm512_add_epi32(_mm512_unpacklo_epi64(t01, t23), _mm512_unpackhi_epi64(t01, t23));  // blocks 0 2 4 6 | 0 2 4 6 | 1 3 5 7 | 1 3 5 7
+  const __m512i even = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15), u);
+  return _mm256_add_epi32(_mm512_castsi512_si256(even), _mm512_extracti64x4_epi64(even, 1));
+}

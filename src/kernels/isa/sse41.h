@@ -1,0 +1,76 @@
+// SSE4.1 with SSSE3. Included inside that target's anonymous namespace.
+
+#include "kernels/isa/m128.h"
+
+// ---- A3. Nibbles go through pmaddubsw; beside the int8 quants, an activation row holds them as int16 for Q8_0 tiles.
+struct Extra {
+  int16_t wide[8][32];
+};
+using Blocks8 = EightBlocks<Extra>;
+inline void pack_extra(Blocks8& x) { pack_int16(x.q, x.extra.wide); }
+
+/// Eight int16 partial sums of 16 weights with 16 quants. |w| is the unsigned side: 2*128*127 fits int16, -128 included.
+inline __m128i dot_signed(__m128i w, const int8_t* x) { return _mm_maddubs_epi16(_mm_abs_epi8(w), _mm_sign_epi8(load_i(x), w)); }
+
+template <bool q4, int n>
+inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
+  const __m128i ones = _mm_set1_epi16(1);
+  __m128i v[8] = {};
+  unroll<n>([&](auto b) {
+    const int8_t* xb = x.q[b];
+    if constexpr (q4) {
+      const __m128i bytes = load_i(w + b * 16);
+      v[b] = _mm_madd_epi16(
+          _mm_add_epi16(_mm_maddubs_epi16(low_nibbles(bytes), load_i(xb)), _mm_maddubs_epi16(high_nibbles(bytes), load_i(xb + 16))), ones);
+    } else {
+      v[b] = _mm_add_epi32(_mm_madd_epi16(dot_signed(load_i(w + b * 32), xb), ones),
+                           _mm_madd_epi16(dot_signed(load_i(w + b * 32 + 16), xb + 16), ones));
+    }
+  });
+  I sums = add_blocks(v);
+  if constexpr (q4) {
+    sums.low.v = _mm_add_epi32(sums.low.v, load_i(x.minus8));
+    sums.high.v = _mm_add_epi32(sums.high.v, load_i(x.minus8 + 4));
+  }
+  return sums;
+}
+
+constexpr int kTileVectors = 1;
+constexpr int kTileActivations = 2;
+
+/// Q4_0: columns in groups of 4, nibbles. Q8_0: columns in pairs, int16.
+template <bool q4>
+constexpr size_t tile_block_bytes = kWide * 32 * (q4 ? 1 : 2);
+
+template <bool q4>
+inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
+  if constexpr (q4)
+    pack_columns<true>(rows, block, out);
+  else
+    pack_column_pairs<false>(rows, block, out);
+}
+
+template <bool q4, int T>
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
+                                                      WI (&sums)[T][1]) {
+  __m128i acc[T][4];
+  unroll<T>([&](auto t) { unroll<4>([&](auto r) { acc[t][r] = _mm_setzero_si128(); }); });
+  if constexpr (q4) {
+    unroll<8>([&](auto i) {
+      unroll<T>([&](auto t) {
+        const __m128i xv = broadcast4(x[t][g].q[c] + i * 4);
+        unroll<4>([&](auto r) {
+          acc[t][r] = _mm_add_epi16(acc[t][r], _mm_maddubs_epi16(load_i(tile + i * 64 + r * 16), xv));  // at most 8*2*15*127 = 30480
+          settle(acc[t][r]);
+        });
+      });
+    });
+    unroll<T>([&](auto t) {
+      const __m128i minus8 = _mm_set1_epi32(x[t][g].minus8[c]);
+      unroll<4>([&](auto r) { acc[t][r] = _mm_add_epi32(_mm_madd_epi16(acc[t][r], _mm_set1_epi16(1)), minus8); });
+    });
+  } else {
+    pair_isums<T>(tile, [&](int t, int i) { return x[t][g].extra.wide[c] + i * 2; }, acc);
+  }
+  unroll<T>([&](auto t) { sums[t][0] = as_wide(acc[t]); });
+}

@@ -1,0 +1,16 @@
+#include <immintrin.h>
+
+#include "kernels/target.h"
+
+namespace krafla {
+namespace {
+namespace avx512 {
+#include "kernels/isa/avx512.h"
+#include "kernels/target.inl.h"
+}  // namespace avx512
+}  // namespace
+
+extern const Kernels kernels_avx512;
+constexpr Kernels kernels_avx512 = avx512::table("avx512");
+
+}  // namespace krafla

@@ -1,0 +1,16 @@
+#include <immintrin.h>
+
+#include "kernels/target.h"
+
+namespace krafla {
+namespace {
+namespace avx512vnni {
+#include "kernels/isa/avx512vnni.h"
+#include "kernels/target.inl.h"
+}  // namespace avx512vnni
+}  // namespace
+
+extern const Kernels kernels_avx512vnni;
+constexpr Kernels kernels_avx512vnni = avx512vnni::table("avx512vnni");
+
+}  // namespace krafla
