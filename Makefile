@@ -34,7 +34,7 @@ CTEST := ctest -j$(JOBS) --output-on-failure
 # What needs the real model is not among the fast tests.
 SLOW := model
 
-.PHONY: build run test check check-all help setup-% build-tests lint analyze format fuzz bench clean \
+.PHONY: build run test check check-all help setup-% build-tests lint analyze format fuzz bench bench-tokenizers clean \
   check-isa check-sanitizers check-model FORCE
 
 build: $(KRAFLA)  ## the program: build/release/krafla
@@ -120,6 +120,10 @@ fuzz: setup-fuzz  ## each fuzz target for FUZZ_SECONDS=60, from its corpus
 bench: setup-peers $(KRAFLA) $(GGUF)  ## krafla and llama.cpp side by side (builds llama.cpp: 20 minutes the first time)
 	@tools/venv.sh build/peers/venv bench/requirements.txt
 	@build/peers/venv/bin/python bench/peers.py
+
+bench-tokenizers: setup-peers $(KRAFLA)  ## krafla, tokenizers and tiktoken side by side
+	@tools/venv.sh build/tokenizers/venv bench/tokenizer_requirements.txt
+	@build/tokenizers/venv/bin/python bench/tokenizer_peers.py
 
 clean:  ## removes build/; models/ stays
 	@rm -rf build

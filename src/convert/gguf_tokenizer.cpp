@@ -28,13 +28,44 @@ constexpr PreTokenizer kPreTokenizers[] = {
     {"smollm", kStarcoder, false},
     {"starcoder", kStarcoder, false},
     {"refact", kStarcoder, false},
+    {"codeshell", kStarcoder, false},
+    {"command-r", kStarcoder | kMltNfc, false},
     {"llama-bpe", kMltIgnoreMerges, true},
     {"llama3", kMltIgnoreMerges, true},
     {"llama-v3", kMltIgnoreMerges, true},
+    {"falcon3", kMltIgnoreMerges, true},
     {"smaug-bpe", 0, false},  // Llama 3's regex, without its ignore_merges
+    {"dbrx", 0, false},
+    {"chatglm-bpe", 0, false},
     {"qwen2", kQwen2, false},
     {"deepseek-r1-qwen", kQwen2, false},
     {"qwen35", kQwen2 | kMltMarksAreLetters, false},
+};
+
+/// Known names whose pre-tokenizer a .mlt has no flags for.
+constexpr std::pair<std::string_view, std::string_view> kInexpressible[] = {
+    {"default", "it is what a converter wrote that did not know the tokenizer"},
+    {"tekken", "its regex tells upper from lower case"},
+    {"gpt-4o", "its regex tells upper from lower case"},
+    {"llama4", "its regex tells upper from lower case"},
+    {"kimi-k2", "its regex tells Chinese from other letters"},
+    {"deepseek-llm", "it cuts by several regexes in turn"},
+    {"deepseek-coder", "it cuts by several regexes in turn"},
+    {"deepseek-v3", "it cuts by several regexes in turn"},
+    {"hunyuan-dense", "it cuts by several regexes in turn"},
+    {"falcon", "it cuts at punctuation first, and digits in threes"},
+    {"chameleon", "it cuts at punctuation and white space first"},
+    {"bloom", "its regex cuts at spaces and sentence marks only"},
+    {"poro-chat", "its regex cuts at spaces and sentence marks only"},
+    {"gpt3-finnish", "its regex cuts at spaces and sentence marks only"},
+    {"viking", "its regex cuts at spaces and sentence marks only"},
+    {"stablelm2", "its regex is Qwen 2's, but the name does not say how text is normalized"},
+    {"megrez", "its regex is Qwen 2's, but the name does not say how text is normalized"},
+    {"mpt", "its regex is GPT-2's, but the name does not say how text is normalized"},
+    {"olmo", "its regex is GPT-2's, but the name does not say how text is normalized"},
+    {"jais", "its regex is GPT-2's, but the name does not say how text is normalized"},
+    {"exaone", "its regex is Starcoder's, but the name does not say how text is normalized"},
+    {"minerva-7b", "its regex is Starcoder's, but the name does not say how text is normalized"},
 };
 
 enum TokenType : std::int64_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
@@ -51,6 +82,9 @@ const PreTokenizer& pre_tokenizer(const GgufTokenizer& source) {
          source.file, printable(source.model));
   for (const PreTokenizer& pre : kPreTokenizers)
     if (pre.name == source.pre) return pre;
+  for (const auto& [name, why] : kInexpressible)
+    if (name == source.pre)
+      fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.pre is \"{}\", which a .mlt cannot express: {}", source.file, name, why);
   std::string known;
   for (const PreTokenizer& pre : kPreTokenizers) known += (known.empty() ? "" : ", ") + std::string(pre.name);
   fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.pre is \"{}\", an unknown pre-tokenizer; known are {}", source.file, printable(source.pre),

@@ -257,8 +257,14 @@ class HfConverter {
     config_ = parse_object(source_.tokenizer_config, beside("tokenizer_config.json"));
     const Json map = parse_object(source_.special_tokens_map, beside("special_tokens_map.json"));
     const auto named = [&](const char* key) {
-      const std::string text = special_text(config_, key);
-      return id_of(text.empty() ? special_text(map, key) : text);
+      const bool in_config = !special_text(config_, key).empty();
+      const std::string text = special_text(in_config ? config_ : map, key);
+      const std::int32_t id = id_of(text);
+      const auto is_known = [&](const AddedToken& token) { return token.text == text; };  // it may be beyond the model's rows
+      if (id < 0 && !text.empty() && !ids_.contains(text) && std::none_of(added_.begin(), added_.end(), is_known))
+        fail(ML_E_FORMAT, "{}: {} is \"{}\", which is no token of {}; name one of its tokens, or null for none",
+             beside(in_config ? "tokenizer_config.json" : "special_tokens_map.json"), key, printable(text), file_);
+      return id;
     };
     Mlt& mlt = result_.mlt;
     mlt.eos = named("eos_token");

@@ -9,18 +9,25 @@
 
 namespace krafla {
 
-MergeTable::MergeTable(std::span<const MltMerge> merges, const std::vector<bool>& never) {
-  const std::size_t size = std::bit_ceil(std::max<std::size_t>(merges.size() * 3 / 2, 2));  // at most two thirds full: short probes
+MergeTable::MergeTable(std::span<const MltMerge> merges, const std::vector<bool>& never) : size_(merges.size()) {
+  const std::size_t size = std::bit_ceil(std::max<std::size_t>(merges.size() * 3 / 2, 64));  // at most two thirds full: short probes
   mask_ = size - 1;
   shift_ = 64 - std::countr_zero(size);
   entries_.resize(size);
+  const std::size_t bits = size * 4;
+  bit_shift_ = 64 - std::countr_zero(bits);
+  there_.resize(bits / 64);
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const MltMerge& m = merges[rank];
-    if (const std::size_t later = rank + 16; later < merges.size())
-      __builtin_prefetch(&entries_[slot(static_cast<std::int32_t>(merges[later].left), static_cast<std::int32_t>(merges[later].right))]);
+    const auto hash_of = [](const MltMerge& merge) {
+      return hash(static_cast<std::int32_t>(merge.left), static_cast<std::int32_t>(merge.right));
+    };
+    if (const std::size_t later = rank + 16; later < merges.size()) __builtin_prefetch(&entries_[hash_of(merges[later]) >> shift_]);
     if (never[m.merged]) continue;
     const auto left = static_cast<std::int32_t>(m.left), right = static_cast<std::int32_t>(m.right);
-    std::size_t at = slot(left, right);
+    const std::uint64_t h = hash_of(m), bit = h >> bit_shift_;
+    there_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    std::size_t at = h >> shift_;
     while (entries_[at].left >= 0 && (entries_[at].left != left || entries_[at].right != right)) at = (at + 1) & mask_;
     entries_[at] = {left, right, static_cast<std::uint32_t>(rank), static_cast<std::int32_t>(m.merged)};
   }
@@ -30,7 +37,7 @@ std::size_t merge_symbols(const MergeTable& table, std::span<std::int32_t> symbo
   return symbols.size() <= kShortPiece ? merge_by_scan(table, symbols) : merge_by_heap(table, symbols);
 }
 
-std::size_t merge_by_scan(const MergeTable& table, std::span<std::int32_t> symbols) {
+std::size_t merge_by_scan(const MergeTable& table, std::span<std::int32_t> symbols, LastMerge* last) {
   // rules[i] is for symbol i and the next one alive; a symbol that was merged into another has none.
   std::array<MergeTable::Found, kShortPiece> rules;
   std::array<std::uint8_t, kShortPiece> before, after;
@@ -49,6 +56,7 @@ std::size_t merge_by_scan(const MergeTable& table, std::span<std::int32_t> symbo
     }
     if (rank == MergeTable::kNone) break;
     const std::size_t right = after[best], left = before[best];
+    if (last != nullptr) *last = {symbols[best], symbols[right], rank, last->rising && rank >= last->rank};
     symbols[best] = rules[best].merged;
     symbols[right] = -1;  // gone
     rules[right] = {};

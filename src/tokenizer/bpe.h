@@ -22,8 +22,12 @@ class MergeTable {
   /// in the tokenizers library.
   MergeTable(std::span<const MltMerge> merges, const std::vector<bool>& never);
 
+  /// How many rules there were: ranks are below it.
+  std::size_t size() const { return size_; }
   Found find(std::int32_t left, std::int32_t right) const {
-    for (std::size_t at = slot(left, right);; at = (at + 1) & mask_) {
+    const std::uint64_t h = hash(left, right);
+    if (const std::uint64_t bit = h >> bit_shift_; (there_[bit / 64] >> (bit % 64) & 1) == 0) return {};
+    for (std::size_t at = h >> shift_;; at = (at + 1) & mask_) {
       const Entry& e = entries_[at];
       if (e.left == left && e.right == right) return {e.rank, e.merged};
       if (e.left < 0) return {};
@@ -36,13 +40,21 @@ class MergeTable {
     std::uint32_t rank = kNone;
     std::int32_t merged = -1;
   };
-  std::size_t slot(std::int32_t left, std::int32_t right) const {
+  static std::uint64_t hash(std::int32_t left, std::int32_t right) {
     const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
-    return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15u) >> shift_) & mask_;
+    return (key ^ key >> 29) * 0x9E3779B97F4A7C15u;
   }
   std::vector<Entry> entries_;
-  std::size_t mask_ = 0;
-  int shift_ = 0;
+  std::vector<std::uint64_t> there_;  // a bit for each hash: most pairs without a rule are known by it, and it stays in the cache
+  std::size_t size_, mask_ = 0;
+  int shift_ = 0, bit_shift_ = 0;
+};
+
+/// How one token came about.
+struct LastMerge {
+  std::int32_t left = -1, right = -1;  // -1: nothing was merged
+  std::uint32_t rank = 0;
+  bool rising = true;  // no merge had a lower rank than one before it
 };
 
 /// Merges `symbols` (token ids) in place until no rule applies: the lowest rank first, the leftmost among equal ranks.
@@ -51,7 +63,8 @@ std::size_t merge_symbols(const MergeTable& table, std::span<std::int32_t> symbo
 
 /// The two ways, with the same result: O(n^2) by scanning, best up to kShortPiece symbols, its limit; O(n log n) with a heap.
 inline constexpr std::size_t kShortPiece = 32;
-std::size_t merge_by_scan(const MergeTable& table, std::span<std::int32_t> symbols);
+/// `last`, if not null, gets the last merge.
+std::size_t merge_by_scan(const MergeTable& table, std::span<std::int32_t> symbols, LastMerge* last = nullptr);
 std::size_t merge_by_heap(const MergeTable& table, std::span<std::int32_t> symbols);
 
 }  // namespace krafla

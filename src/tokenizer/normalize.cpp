@@ -139,6 +139,11 @@ Stretch next_stretch(std::string_view text, std::size_t from) {
         at += 8;
         continue;
       }
+      if (is_ideograph(text.substr(at))) {
+        before = at;
+        at += 3;
+        continue;
+      }
     }
     const Char c = char_at(text, at);
     if (kind_of(c.code) != 0) {

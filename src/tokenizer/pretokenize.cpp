@@ -1,8 +1,24 @@
 #include "tokenizer/pretokenize.h"
 
+#include <bit>
+#include <cstring>
+
 #include "tokenizer/unicode.h"
 
 namespace krafla {
+namespace {
+
+/// How many of the first 8 bytes of `text`, which has as many, are ASCII letters: all 8 looked at in one word.
+std::size_t ascii_letters(const char* text) {
+  constexpr std::uint64_t kEach = 0x0101010101010101u, kHigh = 0x80 * kEach;
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, text, sizeof bytes);
+  const std::uint64_t low = (bytes | 0x20 * kEach) & ~kHigh;
+  const std::uint64_t letters = (low + (0x80 - 'a') * kEach) & ~(low + (0x7F - 'z') * kEach) & ~bytes & kHigh;
+  return static_cast<std::size_t>(std::countr_zero(letters ^ kHigh)) / 8;
+}
+
+}  // namespace
 
 Pretokenizer::Pretokenizer(const PretokenizeRules& rules) : rules_(rules) {
   // A mark may be the Llama 3 regex's optional character before the letters; since it is a letter itself then, the match is the same.
@@ -20,6 +36,17 @@ Pretokenizer::Char Pretokenizer::wide(std::string_view text, std::size_t at) con
 }
 
 std::size_t Pretokenizer::skip(std::string_view text, std::size_t at, Class cls) const {
+  while (cls == kLetter && text.size() - at >= 8) {
+    if (is_ideograph(text.substr(at))) {
+      at += 3;
+    } else if (const std::size_t n = ascii_letters(text.data() + at); n > 0) {
+      at += n;
+    } else {
+      const Char c = char_at(text, at);
+      if (c.cls != cls) return at;
+      at += c.length;
+    }
+  }
   while (at < text.size()) {
     const Char c = char_at(text, at);
     if (c.cls != cls) break;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/mapped_file.h"
 #include "tokenizer/normalize.h"
@@ -44,10 +45,11 @@ Tokenizer::Tokenizer(const Mlt& mlt, const std::optional<std::vector<std::int32_
       vocabulary_(mlt, control_),
       added_(mlt, control_),
       merges_(mlt.merges, control_),
+      joints_(mlt, vocabulary_),
       pretokenizer_(rules(mlt.flags)),
       byte_ids_(256, -1),
-      whole_(std::make_unique<std::atomic<Whole>[]>(mlt.tokens.size())) {
-  if (sentencepiece_) joints_.emplace(mlt, vocabulary_);
+      made_(std::make_unique<std::atomic<std::uint64_t>[]>(mlt.tokens.size())),
+      character_ids_(std::make_unique<std::atomic<std::int32_t>[]>(0x10000)) {
   for (std::size_t id = mlt.tokens.size(); id-- > 0;)  // the lowest id stays
     if (sentencepiece_ && mlt.tokens[id].attr == kMltByte)
       byte_ids_[static_cast<std::uint8_t>(mlt.tokens[id].bytes[0])] = static_cast<std::int32_t>(id);
@@ -55,6 +57,7 @@ Tokenizer::Tokenizer(const Mlt& mlt, const std::optional<std::vector<std::int32_
     const char c = static_cast<char>(byte);
     if (const std::int32_t id = vocabulary_.find({&c, 1}); id >= 0) byte_ids_[byte] = id;
   }
+  lacks_bytes_ = std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end();
 }
 
 Tokenizer Tokenizer::open(const std::string& path, const std::optional<std::vector<std::int32_t>>& control_ids) {
@@ -123,35 +126,185 @@ void Tokenizer::encode_text(std::string_view text, bool at_start, std::string& b
   if (text.empty()) return;
   text = normalize(text, at_start, buffer);
   while (!text.empty()) {
-    const std::size_t n = sentencepiece_ ? joints_->next(text) : pretokenizer_.next(text);
-    encode_piece(text.substr(0, n), ids);
+    const std::size_t n = sentencepiece_ ? joints_.next(text) : pretokenizer_.next(text);
+    if (sentencepiece_)
+      encode_joined(text.substr(0, n), ids);
+    else
+      encode_piece(text.substr(0, n), ids);
     text.remove_prefix(n);
   }
 }
 
+/// A pre-token: a byte, a whole token, or what its parts are that no merge joins.
 void Tokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const {
-  if (piece.size() == 1) {
-    const std::int32_t id = byte_ids_[static_cast<std::uint8_t>(piece[0])];
-    if (id >= 0) ids.push_back(id);
+  if (piece.size() == 1) return encode_joined(piece, ids);
+  const std::int32_t id = vocabulary_.find(piece);
+  if (id >= 0 && ((flags_ & kMltIgnoreMerges) != 0 || made(id).is_whole())) {
+    ids.push_back(id);
     return;
   }
-  const std::int32_t id = vocabulary_.find(piece);
-  if (id >= 0 && ((!sentencepiece_ && (flags_ & kMltIgnoreMerges) != 0) || merges_to_itself(id)))
-    ids.push_back(id);
-  else
-    merge_piece(piece, ids);
+  // A byte that the vocabulary lacks is dropped, and what stood around it may be joined.
+  if (lacks_bytes_ && std::any_of(piece.begin(), piece.end(), [&](char c) { return byte_ids_[static_cast<std::uint8_t>(c)] < 0; }))
+    return merge_piece(piece, ids);
+  for (std::size_t n = 0; !piece.empty(); piece.remove_prefix(n)) encode_joined(piece.substr(0, n = joints_.next(piece)), ids);
 }
 
-bool Tokenizer::merges_to_itself(std::int32_t id) const {
-  std::atomic<Whole>& known = whole_[static_cast<std::size_t>(id)];
-  Whole whole = known.load(std::memory_order_relaxed);
-  if (whole == Whole::kUnknown) {
-    std::vector<std::int32_t> merged;
-    merge_piece(vocabulary_.bytes(id), merged);
-    whole = merged.size() == 1 && merged[0] == id ? Whole::kYes : Whole::kNo;
-    known.store(whole, std::memory_order_relaxed);
+void Tokenizer::encode_joined(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  if (piece.size() == 1) {
+    if (const std::int32_t id = byte_ids_[static_cast<std::uint8_t>(piece[0])]; id >= 0) ids.push_back(id);
+  } else if (const std::int32_t id = whole_token(piece); id >= 0) {
+    ids.push_back(id);
+  } else if (!encode_by_longest(piece, ids)) {
+    merge_piece(piece, ids);
   }
-  return whole == Whole::kYes;
+}
+
+/// The token that merging makes of all of `piece`, or -1.
+std::int32_t Tokenizer::whole_token(std::string_view piece) const {
+  const auto find = [&] {
+    const std::int32_t id = vocabulary_.find(piece);
+    return id >= 0 && made(id).is_whole() ? id : -1;
+  };
+  if (piece.size() != 3 || !is_ideograph(piece)) return find();
+  std::atomic<std::int32_t>& known = character_ids_[read_utf8(piece).code];
+  std::int32_t id = known.load(std::memory_order_relaxed) - 1;
+  if (id == -1) {
+    id = find();
+    known.store(id < 0 ? -1 : id + 1, std::memory_order_relaxed);
+  }
+  return id;
+}
+
+/// Merging gives the one row of tokens that merging leaves alone two by two: a merge over the border of two tokens, were it the
+/// first of all, would also be made of the two alone, since what each becomes until then depends on neither's other neighbours. So any
+/// such row is the answer. The longest token at each place, if it stands apart from the one before it, finds it nearly always.
+/// Returns false, with nothing appended, when that takes too many tries.
+bool Tokenizer::encode_by_longest(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  if (sentencepiece_ && !joints_.whole_characters()) return false;
+  const std::size_t first = ids.size();
+  std::size_t tries = 8 + piece.size() / 2;
+  std::size_t below = SIZE_MAX;
+  std::string_view rest = piece;
+  while (!rest.empty()) {
+    const std::int32_t before = ids.size() > first ? ids.back() : -1;
+    const std::int32_t id = longest_token(rest, below, before, tries);
+    if (id >= 0) {
+      ids.push_back(id);
+      rest.remove_prefix(vocabulary_.bytes(id).size());
+      below = SIZE_MAX;
+    } else if (before < 0 || tries == 0) {
+      ids.resize(first);
+      return false;
+    } else {  // a shorter token instead of the last one
+      --tries;
+      below = vocabulary_.bytes(before).size();
+      ids.pop_back();
+      rest = piece.substr(piece.size() - rest.size() - below);
+    }
+  }
+  return true;
+}
+
+/// The longest token at the start of `text` that is shorter than `below`, is what its bytes merge to and stands apart from the token
+/// `before` (-1: there is none), or -1.
+std::int32_t Tokenizer::longest_token(std::string_view text, std::size_t below, std::int32_t before, std::size_t& tries) const {
+  const auto fits = [&](std::int32_t id) {
+    if (id < 0 || !made(id).is_whole()) return false;
+    if (before < 0 || stand_apart(before, id)) return true;
+    tries -= tries > 0;
+    return false;
+  };
+  const std::size_t limit = std::min(text.size() + 1, below);  // lengths are below it
+  if (limit > Vocabulary::kMinLength) {
+    std::uint32_t lengths = vocabulary_.lengths(text);
+    if (const std::size_t n = limit - Vocabulary::kMinLength; n < 32) lengths &= (1u << n) - 1;
+    while (lengths != 0) {
+      const auto top = static_cast<std::uint32_t>(std::bit_width(lengths)) - 1;
+      lengths ^= 1u << top;
+      const std::int32_t id = vocabulary_.find(text.substr(0, Vocabulary::kMinLength + top));
+      if (fits(id)) return id;
+    }
+  }
+  if (limit > 2)
+    if (const std::int32_t id = vocabulary_.find(text.substr(0, 2)); fits(id)) return id;
+  const auto byte = static_cast<std::uint8_t>(text[0]);
+  if (limit > 1 && (!sentencepiece_ || byte < 0x80) && fits(byte_ids_[byte])) return byte_ids_[byte];
+  return -1;
+}
+
+/// Whether merging the bytes of two tokens, which each are what their bytes merge to, gives the two. Followed backwards: the merge made
+/// last of those at the border's two sides is undone, until a rule joins what then stands there, or nothing is left to undo. A rule counts
+/// if its rank comes before that of the merge undone last; it is that merge's own rule in "aa|a" (the left one comes first) or "a|aa" (the
+/// rule does).
+bool Tokenizer::stand_apart(std::int32_t left, std::int32_t right) const {
+  Made l = made(left), r = made(right);
+  if (!l.is_derived() || !r.is_derived()) return merge_apart(left, right);
+  std::int64_t limit = MergeTable::kNone;  // ranks below it come first
+  for (;;) {
+    if (merges_.find(left, right).rank < limit) return false;
+    if (l.rank() > r.rank()) {
+      limit = l.rank();
+      l = made(left = l.right());
+    } else if (r.rank() >= 0) {
+      limit = r.rank() + 1;
+      r = made(right = r.left());
+    } else {
+      return true;
+    }
+  }
+}
+
+/// The same, found by merging: for the few tokens (runs of spaces) whose merges do not come in the order of their ranks.
+bool Tokenizer::merge_apart(std::int32_t left, std::int32_t right) const {
+  if (const std::optional<bool> known = apart_.find(left, right)) return *known;
+  std::string both;
+  std::vector<std::int32_t> merged;
+  merge_piece(both.append(vocabulary_.bytes(left)).append(vocabulary_.bytes(right)), merged);
+  const bool apart = merged.size() == 2 && merged[0] == left && merged[1] == right;
+  apart_.store(left, right, apart);
+  return apart;
+}
+
+Tokenizer::Made::Made(const LastMerge& last) {
+  const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
+  if (last.left < 0)
+    word_ = kSymbol;
+  else
+    word_ = last.rising ? (bits(last.rank) + 1) << (2 * kIdBits) | bits(last.left) << kIdBits | bits(last.right) : bits(kWhole);
+}
+
+Tokenizer::Made Tokenizer::made(std::int32_t id) const {
+  const Made known = made_[static_cast<std::size_t>(id)].load(std::memory_order_relaxed);
+  return known.word() != Made::kUnknown ? known : learn(id);
+}
+
+Tokenizer::Made Tokenizer::learn(std::int32_t id) const {
+  Made result = Made::kBroken;
+  const std::string_view bytes = vocabulary_.bytes(id);
+  std::array<std::int32_t, 4 * kShortPiece> symbols;
+  const std::size_t n = bytes.size() <= symbols.size() ? piece_symbols(bytes, symbols.data()) : SIZE_MAX;
+  if (n <= kShortPiece) {
+    LastMerge last;
+    const bool found = merge_by_scan(merges_, {symbols.data(), n}, &last) == 1 && symbols[0] == id;
+    if (found) result = vocab_size() <= (1u << Made::kIdBits) && merges_.size() < (1u << 22) - 1 ? Made(last) : Made(Made::kWhole);
+  } else {
+    std::vector<std::int32_t> merged;
+    merge_piece(bytes, merged);
+    if (merged.size() == 1 && merged[0] == id) result = Made::kWhole;
+  }
+  made_[static_cast<std::size_t>(id)].store(result.word(), std::memory_order_relaxed);
+  return result;
+}
+
+/// The symbols that merging starts from; there are no more than bytes.
+std::size_t Tokenizer::piece_symbols(std::string_view piece, std::int32_t* symbols) const {
+  if (sentencepiece_) return character_symbols(piece, symbols);
+  std::size_t n = 0;
+  for (const char c : piece) {
+    symbols[n] = byte_ids_[static_cast<std::uint8_t>(c)];
+    n += symbols[n] >= 0;
+  }
+  return n;
 }
 
 void Tokenizer::merge_piece(std::string_view piece, std::vector<std::int32_t>& ids) const {
@@ -159,15 +312,7 @@ void Tokenizer::merge_piece(std::string_view piece, std::vector<std::int32_t>& i
   std::vector<std::int32_t> many;
   if (piece.size() > few.size()) many.resize(piece.size());
   std::int32_t* const symbols = piece.size() > few.size() ? many.data() : few.data();
-  std::size_t n = 0;
-  if (sentencepiece_) {
-    n = character_symbols(piece, symbols);
-  } else {
-    for (const char c : piece) {
-      symbols[n] = byte_ids_[static_cast<std::uint8_t>(c)];
-      n += symbols[n] >= 0;
-    }
-  }
+  std::size_t n = piece_symbols(piece, symbols);
   n = merge_symbols(merges_, {symbols, n});
   ids.insert(ids.end(), symbols, symbols + n);
 }

@@ -1,7 +1,8 @@
 // Text to token ids and back: the files are the pipeline. tokenizer.cpp joins them: added tokens are cut out of the text (vocabulary),
-// the rest is normalized (normalize) and becomes pieces (byte-level: pretokenize; SentencePiece: joints), each piece merges (bpe), and
-// ids become bytes (decode). ranges says where in the text they come from.
-// Goals: the ids of the `tokenizers` library for every text; any bytes are legal input; linear time in practice, n log n at worst.
+// the rest is normalized (normalize) and becomes pieces (byte-level: pretokenize), cut further where no merge can join (joints). A piece is
+// a token, or a row of the longest tokens that stand apart (tokenizer.cpp), or is merged (bpe). Ids become bytes (decode); ranges says
+// where in the text they come from. Goals: the ids of the `tokenizers` library for every text; any bytes are legal input; linear time in
+// practice, n log n at worst.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 #include "formats/mlt.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/joints.h"
+#include "tokenizer/pair_memo.h"
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/vocabulary.h"
 
@@ -71,15 +73,44 @@ class Tokenizer {
   bool is_control(std::int32_t id) const;
 
  private:
-  // Whether merging a token's own bytes gives the token back, so that a piece equal to it needs no merging.
-  enum class Whole : std::uint8_t { kUnknown, kYes, kNo };
+  // What merging a token's own bytes gives, in one word: kBroken: not the token; kWhole: the token, so that a piece equal to it needs no
+  // merging; kSymbol: the token, which is no merge; else the token too, by a last merge of rank rank() that joins left() and right(), and
+  // no merge had a lower rank than one before it.
+  class Made {
+   public:
+    enum : std::uint64_t { kUnknown, kBroken, kWhole, kSymbol };
+    Made(std::uint64_t word) : word_(word) {}
+    /// Ids must be below 2^kIdBits, the rank below 2^22 - 1.
+    explicit Made(const LastMerge& last);
+    std::uint64_t word() const { return word_; }
+    bool is_whole() const { return word_ >= kWhole; }
+    bool is_derived() const { return word_ >= kSymbol; }
+    /// -1 for a symbol.
+    std::int64_t rank() const { return word_ == kSymbol ? -1 : static_cast<std::int64_t>(word_ >> (2 * kIdBits)) - 1; }
+    std::int32_t left() const { return static_cast<std::int32_t>(word_ >> kIdBits & kIdMask); }
+    std::int32_t right() const { return static_cast<std::int32_t>(word_ & kIdMask); }
+
+    static constexpr int kIdBits = 21;
+
+   private:
+    static constexpr std::uint64_t kIdMask = (std::uint64_t{1} << kIdBits) - 1;
+    std::uint64_t word_;
+  };
   void encode_text(std::string_view text, bool at_start, std::string& buffer, std::vector<std::int32_t>& ids) const;
   bool puts_space_before(std::string_view text, bool at_start) const;
   std::string_view normalize(std::string_view text, bool at_start, std::string& buffer) const;
   void find_ranges(std::string_view text, std::size_t at, std::span<const std::int32_t> ids, std::vector<TextRange>& ranges) const;
   std::size_t character_symbols(std::string_view text, std::int32_t* symbols) const;
   void encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
-  bool merges_to_itself(std::int32_t id) const;
+  void encode_joined(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  std::int32_t whole_token(std::string_view piece) const;
+  bool encode_by_longest(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  std::int32_t longest_token(std::string_view text, std::size_t below, std::int32_t before, std::size_t& tries) const;
+  bool stand_apart(std::int32_t left, std::int32_t right) const;
+  bool merge_apart(std::int32_t left, std::int32_t right) const;
+  Made made(std::int32_t id) const;
+  Made learn(std::int32_t id) const;
+  std::size_t piece_symbols(std::string_view piece, std::int32_t* symbols) const;
   void merge_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
   void check_id(std::int32_t id) const;
 
@@ -90,11 +121,14 @@ class Tokenizer {
   Vocabulary vocabulary_;
   AddedTokens added_;
   MergeTable merges_;
-  std::optional<Joints> joints_;        // SentencePiece: what cuts text into pieces
-  Pretokenizer pretokenizer_;           // byte-level: the same
+  Joints joints_;                       // cuts text (SentencePiece) or pre-tokens (byte-level) into what merging may join
+  Pretokenizer pretokenizer_;           // byte-level
   std::vector<std::int32_t> byte_ids_;  // the token of a byte by itself; -1: the vocabulary lacks it, and it is dropped
+  bool lacks_bytes_ = false;
   // Learned when first needed. Every thread that learns finds the same, so a relaxed store is all it takes.
-  std::unique_ptr<std::atomic<Whole>[]> whole_;
+  std::unique_ptr<std::atomic<std::uint64_t>[]> made_;
+  PairMemo apart_;                                              // of merge_apart()
+  std::unique_ptr<std::atomic<std::int32_t>[]> character_ids_;  // whole_token() of the characters U+0000..FFFF; 0: not known yet
 };
 
 }  // namespace krafla

@@ -36,9 +36,8 @@ CodePointClass code_point_class(char32_t code) {
   return static_cast<CodePointClass>(code % 2 == 0 ? pair & 15 : pair >> 4);
 }
 
-Utf8Char read_utf8(std::string_view text) {
+Utf8Char read_any_utf8(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  if (byte(0) < 0x80) return {.code = byte(0), .length = 1, .valid = true};
   const Lead first = lead(byte(0));
   if (first.length == 1) return {};
   char32_t code = byte(0) & (0x7Fu >> first.length);

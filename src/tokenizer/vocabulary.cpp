@@ -24,17 +24,14 @@ std::uint64_t head_of(std::string_view s) {
   return load<std::uint8_t>(p) | load<std::uint8_t>(p + n / 2) << 8 | load<std::uint8_t>(p + n - 1) << 16;
 }
 
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-  const std::uint64_t h = (a ^ b) * 0x9E3779B97F4A7C15u;
-  return (h ^ (h >> 32)) * 0xC2B2AE3D27D4EB4Fu;
-}
+/// The last 8 bytes; of strings that are all in their head, 0.
+std::uint64_t tail_of(std::string_view s) { return s.size() <= 8 ? 0 : load<std::uint64_t>(s.data() + s.size() - 8); }
 
 /// Nothing depends on its value but speed.
-std::size_t hash(std::string_view s, std::uint64_t head) {
-  std::uint64_t h = mix(head, s.size());
-  for (std::size_t i = 8; i + 8 < s.size(); i += 8) h = mix(load<std::uint64_t>(s.data() + i), h);
-  if (s.size() > 8) h = mix(load<std::uint64_t>(s.data() + s.size() - 8), h);
-  return static_cast<std::size_t>(h ^ (h >> 32));
+std::uint64_t hash(std::string_view s, std::uint64_t head, std::uint64_t tail) {
+  std::uint64_t h = head * 0x9E3779B97F4A7C15u ^ (tail + s.size()) * 0xC2B2AE3D27D4EB4Fu;
+  for (std::size_t i = 8; i + 8 < s.size(); i += 8) h = (h ^ (h >> 29) ^ load<std::uint64_t>(s.data() + i)) * 0x9E3779B97F4A7C15u;
+  return (h ^ (h >> 32)) * 0xD6E8FEB86659FD93u;
 }
 
 }  // namespace
@@ -59,7 +56,12 @@ Vocabulary::Vocabulary(const Mlt& mlt, const std::vector<bool>& control) {
       blob_ += token.bytes;
     offsets_.push_back(blob_.size());
   }
-  index_.resize(std::bit_ceil(std::max<std::size_t>(size() * 3 / 2 + 1, 2)));  // at most two thirds full: short probes
+  // At most two thirds full: short probes.
+  const std::size_t places = std::bit_ceil(std::max<std::size_t>(size() * 3 / 2 + 1, 2));
+  index_.resize(places);
+  shift_ = 64 - std::countr_zero(places);
+  there_.resize((std::size_t{1} << kThereBits) / 64);
+  lengths_.resize(std::size_t{1} << kLengthsBits);
   for (std::size_t i = 0; i < size(); ++i) {
     const MltToken& token = mlt.tokens[i];
     // A space in a SentencePiece token is none: text has U+2581 for its spaces.
@@ -69,25 +71,37 @@ Vocabulary::Vocabulary(const Mlt& mlt, const std::vector<bool>& control) {
   }
 }
 
+Vocabulary::Key Vocabulary::key_of(std::string_view bytes) {
+  const std::uint64_t head = head_of(bytes), tail = tail_of(bytes);
+  return {bytes, head, tail, hash(bytes, head, tail)};
+}
+
 /// The place of `key`: its entry, or the free one it would take.
-std::size_t Vocabulary::place(std::string_view key, std::uint64_t head) const {
-  for (std::size_t at = hash(key, head) & (index_.size() - 1);; at = (at + 1) & (index_.size() - 1)) {
+std::size_t Vocabulary::place(const Key& key) const {
+  for (std::size_t at = key.hash >> shift_;; at = (at + 1) & (index_.size() - 1)) {
     const Entry& e = index_[at];
-    if (e.id < 0 || (e.head == head && e.length == key.size() && (key.size() <= 8 || bytes(e.id) == key))) return at;
+    if (e.id < 0) return at;
+    if (e.head == key.head && e.tail == key.tail && e.length == key.bytes.size() && (e.length <= 16 || bytes(e.id) == key.bytes)) return at;
   }
 }
 
 void Vocabulary::insert(std::int32_t id) {
-  const std::string_view key = bytes(id);
-  const std::uint64_t head = head_of(key);
-  Entry& e = index_[place(key, head)];
-  if (e.id < 0) e = {head, static_cast<std::uint32_t>(key.size()), id};  // else the lower id stays
-  longest_ = std::max(longest_, key.size());
+  const Key key = key_of(bytes(id));
+  const std::size_t length = key.bytes.size();
+  Entry& e = index_[place(key)];
+  if (e.id >= 0) return;  // the lower id stays
+  e = {key.head, key.tail, static_cast<std::uint32_t>(length), id};
+  const std::size_t bit = key.hash >> (64 - kThereBits);
+  there_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+  if (length >= kMinLength && length < kMinLength + 32) lengths_[lengths_slot(key.bytes)] |= 1u << (length - kMinLength);
+  longest_ = std::max(longest_, length);
 }
 
-std::int32_t Vocabulary::find(std::string_view key) const {
-  if (key.empty() || key.size() > longest_) return -1;
-  return index_[place(key, head_of(key))].id;
+std::int32_t Vocabulary::find(std::string_view bytes) const {
+  if (bytes.empty() || bytes.size() > longest_) return -1;
+  const Key key = key_of(bytes);
+  const std::size_t bit = key.hash >> (64 - kThereBits);
+  return (there_[bit / 64] >> (bit % 64) & 1) == 0 ? -1 : index_[place(key)].id;
 }
 
 AddedTokens::AddedTokens(const Mlt& mlt, const std::vector<bool>& control) : starts_(256) {

@@ -31,19 +31,38 @@ class Vocabulary {
   /// Byte-level: no added token. SentencePiece: no control and no byte token, but other added ones, whose bytes merges may make.
   std::int32_t find(std::string_view bytes) const;
 
+  static constexpr std::size_t kMinLength = 3;
+  /// Bit i: find() may find a token of kMinLength + i bytes at the start of `text`, which has kMinLength bytes at least. Longer tokens than
+  /// 32 bits can tell are left out.
+  std::uint32_t lengths(std::string_view text) const { return lengths_[lengths_slot(text)]; }
+
  private:
-  // The first 8 bytes stand in the index itself: most look-ups of a piece of text touch one cache line.
+  struct Key {
+    std::string_view bytes;
+    std::uint64_t head, tail, hash;
+  };
+  // The first and last 8 bytes stand in the index itself: most look-ups of a piece of text touch one cache line.
   struct Entry {
-    std::uint64_t head = 0;
+    std::uint64_t head = 0, tail = 0;
     std::uint32_t length = 0;
     std::int32_t id = -1;
   };
-  std::size_t place(std::string_view key, std::uint64_t head) const;
+  static constexpr int kThereBits = 20, kLengthsBits = 15;  // 128 KB each: they stay in the cache
+  static Key key_of(std::string_view bytes);
+  static std::size_t lengths_slot(std::string_view text) {
+    const std::uint32_t three = static_cast<std::uint8_t>(text[0]) | static_cast<std::uint32_t>(static_cast<std::uint8_t>(text[1])) << 8 |
+                                static_cast<std::uint32_t>(static_cast<std::uint8_t>(text[2])) << 16;
+    return (three * 0x9E3779B1u) >> (32 - kLengthsBits);
+  }
+  std::size_t place(const Key& key) const;
   void insert(std::int32_t id);
 
   std::string blob_;
   std::vector<std::size_t> offsets_;  // size() + 1
   std::vector<Entry> index_;
+  int shift_ = 0;
+  std::vector<std::uint64_t> there_;    // a bit for each hash: most strings that are no token are known by it
+  std::vector<std::uint32_t> lengths_;  // by the hash of the first bytes
   std::size_t longest_ = 0;
 };
 

@@ -76,6 +76,10 @@ TEST(GgufTokenizer, RefusesByName) {
   t.pre = "tekken";
   EXPECT_EQ(status_of(t, &message), ML_E_UNSUPPORTED);
   EXPECT_NE(message.find("tekken"), std::string::npos);
+  EXPECT_NE(message.find("upper from lower case"), std::string::npos);  // what is known of it
+  t.pre = "no such name";
+  EXPECT_EQ(status_of(t, &message), ML_E_UNSUPPORTED);
+  EXPECT_NE(message.find("command-r"), std::string::npos);  // the known ones
   t = small();
   t.model = "t5";
   EXPECT_EQ(status_of(t), ML_E_UNSUPPORTED);
@@ -98,6 +102,23 @@ TEST(GgufTokenizer, RefusesByName) {
     t = small();
     t.merges = {merge};
     EXPECT_EQ(status_of(t), ML_E_FORMAT) << merge;
+  }
+}
+
+TEST(GgufTokenizer, NamesOfPreTokenizersAreFlags) {
+  const std::pair<const char*, std::uint32_t> names[] = {{"gpt-2", kMltGpt2Regex},
+                                                         {"starcoder", kMltGpt2Regex | kMltSplitDigits},
+                                                         {"codeshell", kMltGpt2Regex | kMltSplitDigits},
+                                                         {"command-r", kMltGpt2Regex | kMltSplitDigits | kMltNfc},
+                                                         {"falcon3", kMltIgnoreMerges},
+                                                         {"dbrx", 0},
+                                                         {"chatglm-bpe", 0},
+                                                         {"qwen2", kMltNfc | kMltSingleDigits},
+                                                         {"qwen35", kMltNfc | kMltSingleDigits | kMltMarksAreLetters}};
+  for (const auto& [name, flags] : names) {
+    GgufTokenizer t = small();
+    t.pre = name;
+    EXPECT_EQ(convert_gguf_tokenizer(t).mlt.flags, flags) << name;
   }
 }
 

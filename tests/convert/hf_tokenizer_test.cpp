@@ -188,6 +188,30 @@ TEST(HfTokenizer, TheBesideFilesMakeTheJson) {
   EXPECT_THROW(convert_hf_tokenizer(source), Error);
 }
 
+TEST(HfTokenizer, BosAndEosThatAreNoTokensAreErrors) {
+  for (const char* key : {"bos_token", "eos_token"})
+    for (const bool in_map : {false, true}) {
+      HfTokenizer source;
+      source.file = "t/tokenizer.json";
+      source.tokenizer = byte_level().dump();
+      (in_map ? source.special_tokens_map : source.tokenizer_config) = Json{{key, "<nowhere>"}}.dump();
+      try {
+        convert_hf_tokenizer(source);
+        ADD_FAILURE() << key;
+      } catch (const Error& e) {
+        const std::string message = e.what();
+        EXPECT_EQ(e.status(), ML_E_FORMAT);
+        for (const char* mention : {key, "<nowhere>", in_map ? "special_tokens_map.json" : "tokenizer_config.json"})
+          EXPECT_NE(message.find(mention), std::string::npos) << message;
+      }
+    }
+  HfTokenizer source;  // a token beyond the model's rows is known, and left out with them
+  source.file = "t/tokenizer.json";
+  source.tokenizer = byte_level().dump();
+  source.tokenizer_config = R"({"bos_token": "</think>", "eos_token": null})";
+  EXPECT_EQ(convert_hf_tokenizer(source, 7).mlt.bos, -1);
+}
+
 TEST(HfTokenizer, BosComesFromThePostProcessor) {
   Json json = byte_level();
   json["post_processor"] = {{"type", "TemplateProcessing"},

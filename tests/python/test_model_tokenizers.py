@@ -77,7 +77,7 @@ class Golden(unittest.TestCase):
                 self.check(name, mlt)
 
     def test_a_gguf_with_scores_instead_of_merges(self):
-        for name in ("llama2", "gemma2"):
+        for name in ("llama2", "gemma2", "gemma3"):
             with self.subTest(name), tempfile.TemporaryDirectory() as temporary:
                 gguf, mlt = os.path.join(temporary, "t.gguf"), os.path.join(temporary, "t.mlt")
                 write_gguf(gguf, json.loads((fetch(name) / "tokenizer.json").read_text()), name == "llama2")

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "tokenizer/decode.h"
 #include "tokenizer/unicode.h"
 
@@ -274,16 +275,81 @@ constexpr std::size_t kLong = __has_feature(address_sanitizer) || __has_feature(
 constexpr std::size_t kLong = 1000000;
 #endif
 
-// Quadratic time would be hours. Typically 0.2 s of processor time at worst, which other programs on the machine do not change much.
-TEST(Tokenizer, OneMegabyteOfOneClassIsFast) {
-  for (const std::string unit : {"A", ".", " ", "\n", "\xE5\xA5\xBD", "\xCC\x81", "<", "<|im_", "\xFF", "7", "'", " \n", "ab"}) {
+const std::string kUnderlines = kUnderline + kUnderline;
+
+/// 1 MB of one class of characters each, whole words and not.
+std::vector<std::string> long_texts() {
+  std::vector<std::string> texts;
+  for (const std::string unit : {"A",
+                                 "a",
+                                 "7",
+                                 "\xD9\xA3",
+                                 ".",
+                                 "'",
+                                 "<",
+                                 " ",
+                                 "\n",
+                                 "\r\n",
+                                 "\t",
+                                 " \n",
+                                 "\xE3\x80\x80",
+                                 "\xE5\xA5\xBD",
+                                 "\xE4\xB8\x80\xE4\xBA\xBA",
+                                 "\xCC\x81",
+                                 "\xCC\x81\xCC\xA3",
+                                 "\xF0\x9F\x98\x80",
+                                 "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB",
+                                 "ab",
+                                 "the ",
+                                 "<|im_",
+                                 "\xFF",
+                                 "\xE5\xA5",
+                                 "\xE2\x96\x81"}) {
     std::string text;
     while (text.size() < kLong) text += unit;
-    const std::clock_t start = std::clock();
-    const Ids ids = smollm2().encode(text);
-    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2) << unit;
-    EXPECT_FALSE(ids.empty() && unit != "\xFF");
+    texts.push_back(std::move(text));
   }
+  texts.emplace_back(kLong, '\0');
+  std::mt19937 random(7);
+  for (const unsigned limit : {256u, 26u}) {  // any bytes, and a word of any letters
+    std::string text;
+    while (text.size() < kLong) text += static_cast<char>(limit == 26 ? 'a' + random() % limit : random() % limit);
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+// Quadratic time would be hours. Typically 0.1 s of processor time, which other programs on the machine do not change much.
+void expect_fast(const Tokenizer& tokenizer) {
+  for (const std::string& text : long_texts()) {
+    const std::clock_t start = std::clock();
+    const Ids ids = tokenizer.encode(text);
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 4) << testing::PrintToString(text.substr(0, 8));
+    EXPECT_LE(ids.size(), text.size() + 1);  // the prefix may be one
+  }
+}
+
+TEST(Tokenizer, OneMegabyteOfOneClassIsFast) { expect_fast(smollm2()); }
+
+TEST(Tokenizer, OneMegabyteOfOneClassIsFastWithEachFlag) {
+  const MappedFile file(data("smollm2.mlt"));
+  Mlt mlt = parse_mlt(file.bytes(), "smollm2.mlt");
+  for (const std::uint32_t flags : {kMltNfc | kMltIgnoreMerges, kMltNfc | kMltSingleDigits | kMltMarksAreLetters}) {
+    mlt.flags = flags;
+    expect_fast(Tokenizer(mlt));
+  }
+}
+
+TEST(SentencePiece, OneMegabyteOfOneClassIsFast) {
+  // Runs of "a" and of spaces that double, so that merges go on to the end, and a rule that joins everything to everything.
+  Mlt mlt = sentencepiece(kMltPrefixAtStart);
+  std::vector<std::string> texts = {"aa", "aaaa", kUnderlines + kUnderlines, "ba", "abab"};
+  const auto first = static_cast<std::uint32_t>(mlt.tokens.size());
+  for (const std::string& text : texts) mlt.tokens.push_back({text, 0});
+  for (const MltMerge& merge :
+       {MltMerge{257, 257, first}, {first, first, first + 1}, {262, 262, first + 2}, {258, 257, first + 3}, {260, 260, first + 4}})
+    mlt.merges.push_back(merge);
+  expect_fast(Tokenizer(mlt));
 }
 
 TEST(Tokenizer, ThreadsShareOne) {
@@ -314,6 +380,105 @@ TEST(Bpe, BothWaysOfMergingAgree) {
       a.resize(merge_by_scan(table, a));
       b.resize(merge_by_heap(table, b));
       EXPECT_EQ(a, b);
+    }
+  }
+}
+
+/// Merging as the format page says it, pair by pair.
+Ids merged_naively(const Mlt& mlt, Ids symbols) {
+  for (;;) {
+    std::size_t best = mlt.merges.size(), where = 0;
+    for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
+      for (std::size_t rank = mlt.merges.size(); rank-- > 0;) {  // the last rule of a pair counts
+        const MltMerge& m = mlt.merges[rank];
+        if (m.left != static_cast<std::uint32_t>(symbols[i]) || m.right != static_cast<std::uint32_t>(symbols[i + 1])) continue;
+        if (rank < best) best = rank, where = i;
+        break;
+      }
+    if (best == mlt.merges.size()) return symbols;
+    symbols[where] = static_cast<std::int32_t>(mlt.merges[best].merged);
+    symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(where) + 1);
+  }
+}
+
+/// A vocabulary of these tokens and of random merges of them, ranked in the order they were made or in none. `texts` holds the bytes.
+Mlt random_merges(std::mt19937& random, std::vector<std::string>& texts, std::size_t n_merges) {
+  Mlt mlt;
+  const std::size_t first = texts.size() > 256 ? 256 : 0;
+  for (std::size_t i = 0; i < n_merges; ++i) {
+    const auto any = [&] { return static_cast<std::uint32_t>(first + random() % (texts.size() - first)); };
+    const MltMerge m = {any(), any(), static_cast<std::uint32_t>(texts.size())};
+    const std::string both = texts[m.left] + texts[m.right];
+    if (both.size() > 40) continue;
+    const auto known = std::find(texts.begin() + static_cast<std::ptrdiff_t>(first), texts.end(), both);
+    mlt.merges.push_back({m.left, m.right, static_cast<std::uint32_t>(known - texts.begin())});
+    if (known == texts.end()) texts.push_back(both);
+  }
+  if (random() % 3 == 0) std::shuffle(mlt.merges.begin(), mlt.merges.end(), random);
+  for (const std::string& text : texts) mlt.tokens.push_back({text, 0});
+  return mlt;
+}
+
+TEST(Tokenizer, ShortCutsGiveWhatMergingGives) {
+  std::mt19937 random(5);
+  const std::vector<std::string> characters = {"a", "b", "\xC3\xA9", "\xE5\xA5\xBD", "\xE4\xBA\xBA"};
+  for (int round = 0; round < 400; ++round) {
+    std::vector<std::string> texts;
+    for (const unsigned byte : {0x61, 0x62, 0xC3, 0xA9, 0xE5, 0xA5, 0xBD, 0xE4, 0xBA}) texts.emplace_back(1, static_cast<char>(byte));
+    Mlt mlt = random_merges(random, texts, 1 + random() % 60);
+    if (random() % 2 == 0) mlt.flags = kMltGpt2Regex;
+    const Tokenizer tokenizer(mlt);
+    const Pretokenizer pretokenizer({.gpt2_regex = (mlt.flags & kMltGpt2Regex) != 0});
+    for (int i = 0; i < 20; ++i) {
+      std::string text;
+      const bool broken = random() % 4 == 0;  // bytes as they come, seldom UTF-8
+      for (std::size_t n = 1 + random() % 40; n > 0; --n) {
+        text += broken ? texts[random() % 9] : characters[random() % characters.size()];
+        if (random() % 16 == 0) text += random() % 2 == 0 ? '!' : '\xC2';  // without a token
+      }
+      Ids want;
+      for (std::string_view rest = text; !rest.empty();) {
+        const std::size_t n = pretokenizer.next(rest);
+        Ids symbols;
+        for (const char c : rest.substr(0, n))
+          if (const auto it = std::find(texts.begin(), texts.end(), std::string(1, c)); it != texts.end())
+            symbols.push_back(static_cast<std::int32_t>(it - texts.begin()));
+        const Ids piece = merged_naively(mlt, symbols);
+        want.insert(want.end(), piece.begin(), piece.end());
+        rest.remove_prefix(n);
+      }
+      ASSERT_EQ(tokenizer.encode(text), want) << round << " " << testing::PrintToString(text);
+      ASSERT_EQ(tokenizer.encode(text), want) << "the second time";
+    }
+  }
+}
+
+TEST(SentencePiece, ShortCutsGiveWhatMergingGives) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 400; ++round) {
+    std::vector<std::string> texts;
+    for (int byte = 0; byte < 256; ++byte) texts.emplace_back(1, static_cast<char>(byte));
+    const std::size_t first = texts.size();
+    for (const char* character : {"a", "b", "\xE2\x96\x81", "\xC3\xA9", "\xE5\xA5\xBD", "\xE4\xBA\xBA"}) texts.emplace_back(character);
+    const std::size_t last = texts.size();
+    Mlt mlt = random_merges(random, texts, 1 + random() % 60);
+    mlt.kind = MltKind::kSentencePiece;
+    mlt.flags = kMltNoPrefix;
+    for (std::size_t i = 0; i < first; ++i) mlt.tokens[i].attr = kMltByte;
+    const Tokenizer tokenizer(mlt);
+    for (int i = 0; i < 20; ++i) {
+      std::string text;
+      Ids symbols;
+      for (std::size_t n = 1 + random() % 40; n > 0; --n) {
+        if (random() % 16 == 0) {  // a character without a token
+          text += "\xC3\xA8";
+          symbols.insert(symbols.end(), {0xC3, 0xA8});
+        } else {
+          symbols.push_back(static_cast<std::int32_t>(first + random() % (last - first)));
+          text += texts[static_cast<std::size_t>(symbols.back())];
+        }
+      }
+      ASSERT_EQ(tokenizer.encode(text), merged_naively(mlt, symbols)) << round << " " << testing::PrintToString(text);
     }
   }
 }
