@@ -18,6 +18,8 @@ static_assert(std::endian::native == std::endian::little, "the formats are littl
 
 using Bytes = std::span<const std::uint8_t>;
 
+inline std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
 /// Whether a file begins with these letters; false for a shorter one.
 inline bool starts_with(Bytes file, std::string_view magic) {
   return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace krafla {
 namespace {
@@ -27,18 +28,6 @@ std::string_view trimmed(std::string_view text) {
   return first == kNowhere ? std::string_view() : text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first);
 }
 
-/// Deep nesting would overflow the stack of the JSON library's destructor.
-bool shallow(std::string_view text) {
-  int depth = 0;
-  for (const char c : text) {
-    depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-    if (depth > 200) return false;
-  }
-  return true;
-}
-/// Discarded where the text is no JSON.
-Json parse_json(std::string_view text) { return shallow(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded); }
-
 std::size_t count_space_before(std::string_view text, std::size_t end) {
   std::size_t first = end;
   while (first > 0 && std::string_view(" \t\r\n").find(text[first - 1]) != kNowhere) --first;
@@ -54,7 +43,7 @@ bool read_call(const Json& json, bool need_arguments, AnswerPart& call) {
   const char* key = json.contains("arguments") ? "arguments" : "parameters";
   if (need_arguments && !json.contains(key)) return false;
   Json arguments = json.contains(key) ? json[key] : Json::object();
-  if (arguments.is_string()) arguments = parse_json(arguments.get_ref<const std::string&>());
+  if (arguments.is_string()) arguments = parse_json<Json>(arguments.get_ref<const std::string&>());
   if (!arguments.is_object()) return false;
   call.name = json["name"].get<std::string>();
   call.arguments = compact(arguments);
@@ -67,7 +56,7 @@ AnswerPart new_call() { return {.kind = AnswerPart::Kind::kToolCall, .text = {}}
 bool read_json_calls(std::string_view text, bool need_arguments, std::vector<AnswerPart>& calls) {
   text = trimmed(text);
   if (!text.starts_with('{') && !text.starts_with('[')) return false;
-  const Json json = parse_json(text);
+  const Json json = parse_json<Json>(text);
   if (json.is_discarded()) return false;
   const Json all = json.is_array() ? json : Json::array({json});
   for (const Json& one : all) {
@@ -103,7 +92,7 @@ bool read_xml_call(std::string_view text, AnswerPart& call) {
     take(value, "\n");
     if (value.ends_with('\n')) value.remove_suffix(1);
     // A value that is JSON, but for a text, is what it says.
-    Json parsed = parse_json(value);
+    Json parsed = parse_json<Json>(value);
     arguments[std::string(trimmed(key))] = parsed.is_discarded() || parsed.is_string() ? Json(std::string(value)) : parsed;
   }
   call.name = trimmed(name);
@@ -116,7 +105,7 @@ bool read_args_call(std::string_view text, AnswerPart& call) {
   std::string_view name;
   if (!take_until(text, "[ARGS]", name)) return false;
   name = trimmed(name.substr(0, name.find("[CALL_ID]")));
-  const Json arguments = parse_json(text);
+  const Json arguments = parse_json<Json>(text);
   if (name.empty() || !arguments.is_object()) return false;
   call.name = name;
   call.arguments = compact(arguments);

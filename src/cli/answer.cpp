@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/text.h"
 
 namespace krafla::cli {
@@ -108,7 +109,7 @@ ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& lo
   input.tokens = {text_of(loaded.info.bos.value_or(loaded.tokenizer.bos())), text_of(loaded.tokenizer.eos())};
   if (options.tools.empty()) return input;
   if (!chat_template.mentions("tools")) fail(ML_E_ARG, "--tools {}: the chat template knows no tools", options.tools);
-  input.tools = Json::parse(read_file(options.tools), nullptr, false);
+  input.tools = parse_json<Json>(read_file(options.tools));
   const bool objects =
       input.tools.is_array() && std::all_of(input.tools.begin(), input.tools.end(), [](const Json& t) { return t.is_object(); });
   if (!objects || input.tools.empty()) fail(ML_E_FORMAT, "{}: is no JSON array of functions, each an object", options.tools);
@@ -116,7 +117,7 @@ ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& lo
 }
 
 Json read_messages(const std::string& path) {
-  const Json json = Json::parse(read_file(path), nullptr, false);
+  const auto json = parse_json<Json>(read_file(path));
   if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array())
     fail(ML_E_FORMAT, "{}: is no saved conversation: a JSON object with \"messages\", an array", path);
   return json["messages"];

@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/output_file.h"
 #include "chat/chat_template.h"
 #include "chat/parse_answer.h"
@@ -212,7 +213,7 @@ class Chat {
     if (space == 0 || space + 1 >= text.size() || space == std::string::npos)
       fail(ML_E_ARG, "/set NAME VALUE: a name or a value is missing");
     const std::string name = text.substr(0, space), value = text.substr(space + 1);
-    const Json json = Json::parse(value, nullptr, false);
+    const auto json = parse_json<Json>(value);
     SamplingOptions& sampling = options_.generate.sampling;
     const auto number = [&]() -> const Json& {
       if (!json.is_number()) fail(ML_E_ARG, "/set {}: \"{}\" is not a number", name, value);

@@ -1,6 +1,7 @@
 // `krafla cpu`: what this machine has and what of it is used, as text or JSON.
 #include "base/cpu.h"
 
+#include <fmt/format.h>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>

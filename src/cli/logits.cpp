@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/json_ids.h"
 #include "base/mapped_file.h"
 #include "base/output_file.h"
@@ -25,7 +26,7 @@ struct LogitsOptions {
 
 std::vector<std::int32_t> read_ids(const std::string& path) {
   const MappedFile file(path);
-  const nlohmann::json root = nlohmann::json::parse(file.bytes().begin(), file.bytes().end(), nullptr, false);
+  const nlohmann::json root = parse_json(as_text(file.bytes()));
   if (root.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON; a list of token ids is needed", path);
   return json_ids(root, path);
 }

@@ -1,4 +1,6 @@
 // `krafla SUBCOMMAND ...`. Called by the name ml_run, ml_tok or ml_bench, the binary is that subcommand.
+#include <fcntl.h>
+
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -86,6 +88,10 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A closed standard descriptor would be given to the first file that is opened, and messages would go into it. Writing to one opened
+  // for reading still fails.
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return 1;
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error of the write, which is reported
   try {
     return run(argc, argv);

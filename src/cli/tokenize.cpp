@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/json.h"
 #include "base/json_ids.h"
 #include "cli/commands.h"
 #include "cli/text.h"
@@ -66,7 +67,7 @@ Ids parse_ids(std::string_view text) {
     const std::string_view word = text.substr(0, text.find_first_of(" \t\r\n,[]"));
     std::int32_t id = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    if (error != std::errc() || end != word.data() + word.size()) fail(ML_E_ERROR, "\"{}\" is not a token id", word.substr(0, 80));
+    if (error != std::errc() || end != word.data() + word.size()) fail(ML_E_FORMAT, "\"{}\" is not a token id", word.substr(0, 80));
     ids.push_back(id);
     text.remove_prefix(word.size());
   }
@@ -118,9 +119,9 @@ std::string decode_json(const Tokenizer& tokenizer, const Options& options, cons
 }
 
 std::string convert_line(const Tokenizer& tokenizer, const Options& options, const std::string& line) {
-  const nlohmann::json json = nlohmann::json::parse(line);
+  const nlohmann::json json = parse_json(line);
   if (options.decode ? !json.is_array() : !json.is_string())
-    fail(ML_E_ERROR, "not a JSON {}", options.decode ? "list of token ids" : "string");
+    fail(ML_E_FORMAT, "not a JSON {}", options.decode ? "list of token ids" : "string");
   if (options.decode) return decode_json(tokenizer, options, json_ids(json, "the list"));
   return encode_json(tokenizer, options, json.get_ref<const std::string&>());
 }
@@ -132,13 +133,10 @@ void run_jsonl(const Tokenizer& tokenizer, const Options& options, LineReader& i
   for (std::size_t number = 1; in.next(line); ++number) {
     try {
       write_out(convert_line(tokenizer, options, line));
-    } catch (const Json::exception& e) {
-      flush_out();
-      fail(ML_E_ERROR, "{}: line {}: {}", in.name(), number, e.what());
     } catch (const Error& e) {
       flush_out();
       if (e.status() == ML_E_IO) throw;
-      fail(ML_E_ERROR, "{}: line {}: {}", in.name(), number, e.what());
+      fail(e.status(), "{}: line {}: {}", in.name(), number, e.what());
     }
     if (!in.ready()) flush_out();
   }

@@ -18,7 +18,7 @@ namespace {
 struct Sums {
   double xx = 0, yy = 0, xy = 0, error = 0, max = 0;
   std::uint64_t weights = 0;
-  bool equal = true;
+  bool equal = true, finite = true;  // finite: of the source
 
   void add(float stored, float wanted) {
     const auto x = static_cast<double>(wanted), y = static_cast<double>(stored);
@@ -27,6 +27,7 @@ struct Sums {
     xy += x * y;
     error += (x - y) * (x - y);
     max = std::max(max, std::fabs(x - y));
+    finite = finite && std::isfinite(wanted);
     equal = equal && std::bit_cast<std::uint32_t>(stored) == std::bit_cast<std::uint32_t>(wanted);
     ++weights;
   }
@@ -37,18 +38,28 @@ struct Sums {
     error += other.error;
     max = std::max(max, other.max);
     equal = equal && other.equal;
+    finite = finite && other.finite;
     weights += other.weights;
   }
   TensorError report(std::string name, std::string source, MlbKind kind) const {
     const double scale = std::sqrt(xx) * std::sqrt(yy);
-    return {std::move(name), std::move(source), kind, weights, error == 0 ? 0 : std::sqrt(error / xx), max, scale > 0 ? xy / scale : 1};
+    return {std::move(name),
+            std::move(source),
+            kind,
+            weights,
+            error == 0 ? 0 : std::sqrt(error / xx),
+            max,
+            scale > 0  ? xy / scale
+            : xx == yy ? 1.0
+                       : 0.0};
   }
 };
 
 class Comparer {
  public:
-  Comparer(Bytes file, const Mlb& mlb, std::vector<MlbArray> arrays, const ModelPlan& plan, const Kernels& kernels)
-      : file_(file), header_(mlb.header), arrays_(std::move(arrays)), plan_(plan), kernels_(kernels) {}
+  Comparer(Bytes file, const Mlb& mlb, std::vector<MlbArray> arrays, const ModelPlan& plan, const std::string& source,
+           const Kernels& kernels)
+      : source_(source), file_(file), header_(mlb.header), arrays_(std::move(arrays)), plan_(plan), kernels_(kernels) {}
 
   Comparison run(int threads) {
     Comparison out;
@@ -127,7 +138,10 @@ class Comparer {
     std::vector<std::pair<const MlbArray*, Sums>> classes;  // in the order of their first tensors
     for (std::size_t i = 0; i < arrays_.size(); ++i) {
       const MlbArray& a = arrays_[i];
-      out.tensors.push_back(tensors[i].report(a.name(), plan_.tensors.at(a.name()).name, a.kind));
+      const std::string& name = plan_.tensors.at(a.name()).name;
+      if (!tensors[i].finite)
+        fail(ML_E_FORMAT, "{}: {} ({}) has weights that are NaN or infinite; allowed: finite ones", source_, name, a.name());
+      out.tensors.push_back(tensors[i].report(a.name(), name, a.kind));
       if (a.kind == MlbKind::f32 && !tensors[i].equal) out.unequal.push_back(a.name());
       const auto known =
           std::find_if(classes.begin(), classes.end(), [&](const auto& c) { return std::string_view(c.first->tensor) == a.tensor; });
@@ -136,6 +150,7 @@ class Comparer {
     for (const auto& [a, sums] : classes) out.classes.push_back(sums.report(a->tensor, "", a->kind));
   }
 
+  const std::string& source_;
   Bytes file_;
   const MlbHeader& header_;
   std::vector<MlbArray> arrays_;
@@ -154,7 +169,9 @@ Comparison compare_model(const std::string& model, const std::string& source, in
   std::vector<MlbArray> arrays = mlb_layout(header, mlb_stored_flags(header, file.bytes(), model), file.bytes().size(), model);
   std::erase_if(arrays, [](const MlbArray& a) { return a.kind == MlbKind::flags; });
   const StorageChoice storage{static_cast<MatrixType>(header.wtype), header.scale_f16 != 0, header.q8_mask};
-  const auto compare = [&](const ModelPlan& plan) { return Comparer(file.bytes(), mlb, std::move(arrays), plan, kernels).run(threads); };
+  const auto compare = [&](const ModelPlan& plan) {
+    return Comparer(file.bytes(), mlb, std::move(arrays), plan, source, kernels).run(threads);
+  };
 
   std::error_code ignored;
   if (std::filesystem::is_directory(source, ignored)) {

@@ -40,8 +40,9 @@ ConvertSummary write_model(ModelPlan plan, const std::optional<ConvertedTokenize
       fail(ML_E_SHAPE, "{}: the tokenizer has {} tokens; allowed: at most the model's {} rows of embeddings", source,
            tokenizer->mlt.tokens.size(), plan.header.vocab);
     companions.emplace(*tokenizer, TokenizerPaths{paths.mlt, paths.json});
-  } else if (fs::exists(paths.mlt, ignored)) {
-    plan.notes.push_back(fmt::format("{} is an older file: is it this model's?", paths.mlt));
+  } else {
+    for (const std::string& path : {paths.mlt, paths.json})
+      if (fs::exists(path, ignored)) plan.notes.push_back(fmt::format("{} is an older file: is it this model's?", path));
   }
   ConvertSummary summary =
       companions ? convert_weights(plan, paths.mlb, options, companions->files()) : convert_weights(plan, paths.mlb, options);

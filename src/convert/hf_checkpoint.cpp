@@ -29,7 +29,7 @@ bool is_file(const std::string& path) {
 
 Json read_json(const std::string& path) {
   const MappedFile file(path);
-  return parse_json(file.bytes(), path);
+  return parse_json_file(file.bytes(), path);
 }
 
 HfConfig read_config(const std::string& folder) {

@@ -5,14 +5,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "formats/gguf.h"  // printable
 
 namespace krafla {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr int kMostNested = 64;
 
 std::string value_text(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60); }
 
@@ -26,13 +25,10 @@ std::string type_of(const HfKeys& keys) { return keys.text("model_type").value_o
 
 }  // namespace
 
-Json parse_json(Bytes bytes, std::string_view name) {
-  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMostNested) fail(ML_E_FORMAT, "{}: JSON nested deeper than {}", name, kMostNested);
-    return true;
-  };
+Json parse_json_file(Bytes bytes, std::string_view name) {
+  if (nests_too_deep(as_text(bytes))) fail(ML_E_FORMAT, "{}: JSON nested deeper than {}", name, kMostNested);
   try {
-    return Json::parse(bytes.begin(), bytes.end(), shallow);
+    return Json::parse(bytes.begin(), bytes.end());
   } catch (const Json::parse_error& e) {
     fail(ML_E_FORMAT, "{}: is no JSON: error at byte {} of {}", name, e.byte, bytes.size());
   }
@@ -65,8 +61,10 @@ std::optional<std::uint32_t> HfKeys::count(std::string_view key) const {
 std::optional<double> HfKeys::number(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr || value->is_null()) return std::nullopt;
-  if (!value->is_number()) wrong(key, *value, "a number");
-  return value->get<double>();
+  const double x = value->is_number() ? value->get<double>() : NAN;
+  const float f = static_cast<float>(x);  // what a .mlb would hold: an underflow to 0 would mean something else
+  if (!std::isfinite(f) || (f == 0) != (x == 0)) wrong(key, *value, "a number within the range of 32-bit floats");
+  return x;
 }
 
 std::optional<bool> HfKeys::boolean(std::string_view key) const {

@@ -13,8 +13,8 @@
 
 namespace krafla {
 
-/// Parses JSON from bytes nobody vouches for: ML_E_FORMAT naming file and place; nesting is limited.
-nlohmann::json parse_json(Bytes bytes, std::string_view name);
+/// As parse_json(), but an ML_E_FORMAT naming file and place for what is no JSON or nests too deep.
+nlohmann::json parse_json_file(Bytes bytes, std::string_view name);
 
 /// An object of config.json. A key that is missing or null gives nothing; one of the wrong type ML_E_FORMAT naming it.
 class HfKeys {

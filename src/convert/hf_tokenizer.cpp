@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "base/json.h"
 #include "base/json_ids.h"
 #include "base/mapped_file.h"
 #include "convert/hf_rules.h"
@@ -22,8 +23,8 @@ using OrderedJson = nlohmann::ordered_json;
 /// A JSON object; of an empty text an empty one.
 Json parse_object(const std::string& text, const std::string& name) {
   if (text.empty()) return Json::object();
-  Json root = Json::parse(text, nullptr, false);
-  if (root.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON", name);
+  Json root = parse_json(text);
+  if (root.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON, or nests deeper than {}", name, kMostNested);
   if (!root.is_object()) fail(ML_E_FORMAT, "{}: must hold a JSON object", name);
   return root;
 }

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/json_ids.h"
 #include "base/mapped_file.h"
 
@@ -113,8 +115,8 @@ ModelInfo read_model_info(const std::string& path) {
   std::error_code ignored;
   if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return info;
   const MappedFile file(path);
-  const Json root = Json::parse(file.bytes().begin(), file.bytes().end(), nullptr, false);
-  if (root.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON", path);
+  const auto root = parse_json<Json>(as_text(file.bytes()));
+  if (root.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON, or nests deeper than {}", path, kMostNested);
   if (!root.is_object()) fail(ML_E_FORMAT, "{}: must hold a JSON object", path);
   const Keys keys(root, path);
   if (const Json* format = keys.find("format"); format != nullptr && *format != 1) keys.wrong("format", *format, "1");

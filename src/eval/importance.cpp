@@ -18,7 +18,7 @@ Mli start_importance(const Model& model) {
 
 void measure_importance(const Model& model, Context& context, std::span<const std::int32_t> ids, const ImportanceOptions& options,
                         Mli& sums) {
-  if (ids.empty()) fail(ML_E_ARG, "the text has no tokens");
+  if (ids.empty() || (ids.size() == 1 && ids[0] == options.bos)) fail(ML_E_ARG, "the text has no tokens");
   if (options.ctx < 1 || options.ctx > model.header().max_seq)
     fail(ML_E_ARG, "a window of {} tokens was asked for; allowed: 1 to the model's max_seq of {}", options.ctx, model.header().max_seq);
   std::size_t count = (ids.size() + options.ctx - 1) / options.ctx;

@@ -351,6 +351,18 @@ class Tokenize(Case):
         for options in ((self.folder / "none",), ("--bench", self.folder / "none"), ("--jsonl", self.folder / "none")):
             self.assert_fails(krafla("tokenize", self.MLT, *options), 4, "ML_E_IO", "none")
 
+    def test_json_that_is_none(self):
+        """Nor may deep nesting overflow a stack."""
+        deep = b"[" * 100_000 + b"]" * 100_000
+        for line in (b"[[[", deep, b"{", b"3"):
+            for options in ((), ("--decode",)):
+                done = krafla("tokenize", self.MLT, "--jsonl", *options, input=line)
+                self.assert_fails(done, 5, "line 1")
+        self.assert_fails(krafla("tokenize", self.MLT, "--decode", input=b"foo"), 5, "foo")
+        ids = self.folder / "ids.json"
+        ids.write_bytes(deep)
+        self.assert_fails(krafla("logits", DATA / "models/tiny-q4.mlb", "--ids", ids, "--out", self.folder / "x.npy"), 5, "ids.json")
+
     def test_options_that_exclude_each_other(self):
         for options in (("--count", "--decode"), ("--pieces", "--decode"), ("--text", "a", "--jsonl"), ("x", "--text", "a"), ("--skip-special",)):
             self.assert_fails(krafla("tokenize", self.MLT, *options), 2, "--")

@@ -454,6 +454,32 @@ class Refusals(Case):
             with self.subTest(name, words=words):
                 self.assert_refused(self.copy(name, change), status, *words)
 
+    def test_numbers_beyond_floats(self):
+        """What underflows to 0 would mean something else: no cap, the default scale."""
+        for key in ("query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping", "rms_norm_eps", "rope_theta"):
+            for value in (1e-50, 1e308):
+                with self.subTest(key, value=value):
+                    self.assert_refused(self.copy("gemma2", put(**{key: value})), "ML_E_FORMAT", key, "32-bit floats")
+
+    def test_older_files_beside_the_output_are_named(self):
+        for name in ("model.mlt", "model.json"):
+            (self.out / name).write_bytes(b"")
+            result = krafla("convert", CHECKPOINTS / "llama3", self.out / "model", "--no-tokenizer")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"{name} is an older file".encode(), result.stderr)
+
+    def test_compare_with_a_source_that_is_no_numbers(self):
+        krafla("convert", CHECKPOINTS / "llama2", self.out / "model")
+        name = "model.layers.1.self_attn.q_proj.weight"
+
+        def poison(tensors):
+            x = floats(tensors[name]).copy()
+            x.reshape(-1)[7] = math.nan
+            tensors[name] = ("F32", tensors[name][1], x.astype("<f4").tobytes())
+        result = krafla("compare", self.out / "model", self.copy("llama2", tensors=poison))
+        self.assertEqual(result.returncode, 5, result.stderr)
+        self.assertIn(name.encode(), result.stderr)
+
     def test_broken_json(self):
         folder = self.copy("llama2")
         for text, words in ((b"{", "no JSON"), (b"[]", "object"), (b"[" * 100000, "nested"), (b'{"a":' * 1000, "nested"), (b"\xff", "no JSON"), (b"", "no JSON")):

@@ -421,6 +421,23 @@ class Outputs(Case):
             self.assert_fails(krafla(*command, f"{other}.mlt"), 2, f"{other}.mlt", "is the file that is read")
         self.assertEqual({p: p.read_bytes() for p in self.folder.iterdir()}, before)
 
+    def test_closed_descriptors_are_not_given_to_the_output(self):
+        model = self.put("tiny-q4.mlb")
+        path, _ = self.text(20)
+        out = self.folder / "m.mli"
+        self.good("imatrix", model, path, "--ctx", 16, "-o", out)
+        want = out.read_bytes()
+        for descriptor in (0, 1, 2):
+            out.unlink()
+            done = krafla("imatrix", model, path, "--ctx", 16, "-o", out, preexec_fn=lambda: os.close(descriptor))
+            self.assertEqual((done.returncode, out.read_bytes()), (0, want))
+
+    def test_an_empty_text_has_no_importance(self):
+        path = self.folder / "empty"
+        path.write_bytes(b"")
+        for bos in (-1, BOS):
+            self.assert_fails(krafla("imatrix", self.put("tiny-q4.mlb", bos=bos), path, "--ctx", 16), 2, "no tokens")
+
     def test_empty_names_are_refused(self):
         model = self.put("tiny-q4.mlb")
         path, _ = self.text(20)

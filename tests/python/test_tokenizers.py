@@ -97,6 +97,19 @@ class Conversions(unittest.TestCase):
                 self.assertEqual(json.loads((out / f"{name}.json").read_text()), json.loads((out / "with.json").read_text()), name)
             self.assertEqual(json.loads((out / "with.json").read_text())["end_ids"], [7, 257, 258])  # config.json says 257
 
+    def test_deep_nesting(self):
+        """Anywhere: the JSON library's copies go down recursively."""
+        deep = "[" * 100_000 + "]" * 100_000
+        with tempfile.TemporaryDirectory() as folder:
+            for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "config.json"):
+                source = Path(folder, file + ".d")
+                source.mkdir()
+                (source / "tokenizer.json").write_text(json.dumps(small_tokenizer()))
+                (source / file).write_text('{"eos_token_id": ' + deep + "}")
+                result = subprocess.run([KRAFLA, "convert-tokenizer", source, Path(folder, "out")], capture_output=True)
+                self.assertEqual(result.returncode, 5, result.stderr)
+                self.assertIn(file.encode(), result.stderr)
+
     def test_there_is_no_such_tokenizer(self):
         with tempfile.TemporaryDirectory() as temporary:
             Path(temporary, "model.json").write_text("{}")
