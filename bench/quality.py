@@ -288,7 +288,7 @@ def plot(rows, path):
     axes.set(yscale="log", xlabel="file, MB", ylabel="mean KL divergence to F32, nats", title="SmolLM2-135M-Instruct")
     axes.grid(alpha=0.3, which="both")
     axes.legend()
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
 
 
 def main():
