@@ -77,6 +77,7 @@ struct LineEditor::Terminal {
     el_wset(editor_, EL_ADDFN, L"paste", L"Takes what is pasted", paste);
     el_wset(editor_, EL_BIND, L"\\e[200~", L"paste", nullptr);
     el_wset(editor_, EL_BIND, L"^R", L"em-inc-search-prev", nullptr);
+    el_wset(editor_, EL_BIND, L"^@", L"em-delete-or-list", nullptr);  // what a Ctrl-D becomes that was typed during an answer
   }
   ~Terminal() {
     history_wend(history_);

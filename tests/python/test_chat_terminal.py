@@ -107,6 +107,7 @@ class Case(unittest.TestCase):
         return terminal
 
     def leave(self, terminal, keys=CTRL_D, code=0):
+        """At any time: keys are kept until they are asked for."""
         terminal.type(keys)
         self.assertEqual(terminal.wait(), code, terminal.text[-300:])
         self.assertEqual(terminal.after, terminal.modes)
@@ -177,6 +178,13 @@ class CtrlC(Case):
         self.say(t, "whole")
         self.assertEqual(self.said(t), ["whole"])
         self.leave(t, CTRL_C)
+
+    def test_ctrl_d_during_an_answer_leaves_after_it(self):
+        t = self.chat(self.endless, "--max-tokens", 300)
+        t.type("q\r")
+        t.expect("again and again")
+        self.leave(t)
+        self.assertIn("answer 300 tokens", t.text)
 
     def test_leaves_at_once(self):
         self.leave(self.chat(self.brief), CTRL_C)
