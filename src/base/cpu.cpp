@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -71,20 +73,59 @@ double cgroup_quota() {
 
 }  // namespace
 
-int usable_cores() {
+CpuCores cpu_cores() {
+  CpuCores result;
+  result.quota = cgroup_quota();
   cpu_set_t mask;
   CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
-  std::set<std::pair<int, int>> cores;  // (package, core): hyperthreads of one core count once
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return result;
+  std::set<std::pair<int, int>> cores;  // (package, core)
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &mask)) continue;
     const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
     cores.emplace(read_int(topology + "physical_package_id", 0), read_int(topology + "core_id", cpu));
   }
-  int count = static_cast<int>(cores.size());
-  const double quota = cgroup_quota();
-  if (quota > 0) count = std::min(count, static_cast<int>(std::ceil(quota)));
-  return std::max(count, 1);
+  result.cpus = std::max(CPU_COUNT(&mask), 1);
+  result.cores = std::max(static_cast<int>(cores.size()), 1);
+  return result;
+}
+
+int usable_cores() {
+  const CpuCores cpu = cpu_cores();
+  return cpu.quota > 0 ? std::max(std::min(cpu.cores, static_cast<int>(std::ceil(cpu.quota))), 1) : cpu.cores;
+}
+
+std::vector<CpuCache> cpu_caches() {
+  std::vector<CpuCache> caches;
+  for (int i = 0;; ++i) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/";
+    CpuCache cache;
+    std::ifstream type(folder + "type"), size(folder + "size"), shared(folder + "shared_cpu_map");
+    cache.level = read_int(folder + "level", 0);
+    char unit = 0;
+    if (cache.level == 0 || !(type >> cache.type) || !(size >> cache.bytes >> unit)) return caches;
+    cache.bytes <<= unit == 'M' ? 20 : 10;
+    cache.shared_by = 0;
+    for (char digit = 0; shared >> digit;)  // hexadecimal, in groups with commas
+      if (digit != ',') cache.shared_by += std::popcount(static_cast<unsigned>(digit <= '9' ? digit - '0' : digit - 'a' + 10));
+    caches.push_back(cache);
+  }
+}
+
+std::string cpu_model() {
+#if defined(__x86_64__) || defined(__i386__)
+  std::array<unsigned, 12> words{};
+  for (unsigned i = 0; i < 3; ++i)
+    if (!__get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3])) return {};
+  std::string name;
+  for (const unsigned word : words)
+    for (unsigned shift = 0; shift < 32; shift += 8)
+      if (const char c = static_cast<char>(word >> shift); c > ' ' || (c == ' ' && !name.empty() && name.back() != ' ')) name += c;
+  if (name.ends_with(' ')) name.pop_back();
+  return name;
+#else
+  return {};
+#endif
 }
 
 }  // namespace krafla

@@ -1,5 +1,9 @@
-// What this machine offers: instruction sets (asked of the CPU and of the operating system) and cores.
+// What this machine offers: instruction sets (asked of the CPU and of the operating system), cores and caches.
 #pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
 
 namespace krafla {
 
@@ -15,7 +19,28 @@ struct CpuFeatures {
 };
 CpuFeatures cpu_features();
 
+/// What this process may compute on.
+struct CpuCores {
+  int cpus = 1;      ///< logical CPUs in the affinity mask
+  int cores = 1;     ///< physical cores among them: hyperthreads of one count once
+  double quota = 0;  ///< CPUs' worth of time that the cgroup allows; 0: no limit
+};
+CpuCores cpu_cores();
+
 /// Physical cores in this process's affinity mask, at most the cgroup's CPU quota rounded up; at least 1.
 int usable_cores();
+
+/// A cache of the first CPU, as Linux tells it.
+struct CpuCache {
+  int level = 0;
+  std::string type;  ///< Data, Instruction or Unified
+  std::size_t bytes = 0;
+  int shared_by = 1;  ///< logical CPUs
+};
+/// Level by level; empty where Linux does not say.
+std::vector<CpuCache> cpu_caches();
+
+/// The processor's own name for itself; empty where it has none.
+std::string cpu_model();
 
 }  // namespace krafla

@@ -11,6 +11,7 @@ void add_chat(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_convert_tokenizer(CLI::App& app);
+void add_cpu(CLI::App& app);
 void add_imatrix(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_logits(CLI::App& app);

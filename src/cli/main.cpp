@@ -18,6 +18,7 @@ constexpr void (*kCommands[])(CLI::App&) = {
     krafla::cli::add_compare,
     krafla::cli::add_convert,
     krafla::cli::add_convert_tokenizer,
+    krafla::cli::add_cpu,
     krafla::cli::add_imatrix,
     krafla::cli::add_inspect,
     krafla::cli::add_logits,

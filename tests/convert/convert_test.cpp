@@ -29,8 +29,8 @@ TEST(Convert, GivesTheOraclesBytesWithAnyThreads) {
       options.storage.type = want["type"] == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0;
       options.storage.scale_f16 = want["scales"] == "f16";
       options.q4_rule = want["rule"] == "round" ? Q4Rule::round : Q4Rule::search;
-      for (const char* isa : {"scalar", "avx2"}) {
-        options.kernels = find_kernels(isa);
+      for (const char* const* isa = kernel_names(); *isa != nullptr; ++isa) {
+        options.kernels = find_kernels(*isa);
         if (options.kernels == nullptr) continue;
         options.threads = options.threads == 1 ? 3 : 1;
         const ConvertSummary s = convert_model(data_path("gguf/" + entry["file"].get<std::string>()), folder.file("x"), options);

@@ -187,7 +187,7 @@ TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
     for (const bool q4 : {false, true})
       for (const bool f16 : {false, true})
         for (const bool nasty : {false, true}) {
-          const std::size_t rows = 37, n = 11;
+          const std::size_t rows = 69, n = 11;  // tiles of 16 and of 32 rows with ends; activation rows by 2, 4, 6 and the rest
           const TestMatrix w(rows, cols, q4, f16, rng_, nasty);
           const std::size_t stride = kernels_->activation_bytes(cols);
           ASSERT_EQ(stride % 64, 0u);
@@ -317,6 +317,32 @@ TEST_P(EachKernels, ToF16RoundsToNearestEven) {
       EXPECT_TRUE(std::isnan(f16_to_float(got[i])));
     else
       EXPECT_EQ(got[i], float_to_f16(x[i])) << x[i];
+  }
+}
+
+/// Every f16 once, as scales of a matrix of which each row has one weight that is not 0, and so as the products of that row.
+TEST_P(EachKernels, EveryF16ScaleIsExact) {
+  const std::size_t cols = 256, rows = 65536 / 8;
+  std::vector<std::uint8_t> q(rows * cols, 0);
+  std::vector<std::uint16_t> d(rows * 8);
+  for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<std::uint16_t>(i);
+  for (std::size_t only = 0; only < 8; ++only) {  // the block whose scale is seen
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t b = 0; b < 8; ++b) {
+        q[r * cols + b * 32] = b == only ? 1 : 0;
+        d[r * 8 + b] = b == only ? static_cast<std::uint16_t>(r * 8 + b) : 0;
+      }
+    std::vector<float> x(cols, 0);
+    x[only * 32] = 127;  // d = 1, q = 127
+    Aligned act(kernels_->activation_bytes(cols)), scratch(kernels_->gemm_scratch(cols));
+    kernels_->quantize_activation(x.data(), cols, act.data());
+    const Matrix w{q.data(), d.data(), rows, cols, false, true};
+    std::vector<float> want(rows), got(rows), tile(rows);
+    for (std::size_t r = 0; r < rows; ++r) want[r] = 0.0f + 127.0f * f16_to_float(d[r * 8 + only]);
+    kernels_->gemv(w, 0, rows, act.data(), got.data());
+    kernels_->gemm(w, 0, rows, act.data(), 1, tile.data(), rows, scratch.data());
+    expect_same(got, want, "gemv");
+    expect_same(tile, want, "gemm");
   }
 }
 
