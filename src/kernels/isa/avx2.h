@@ -72,8 +72,10 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
         const __m256i xv = broadcast4(x[t][g].q[c] + i * 4);
         low[t] = _mm256_add_epi16(low[t], _mm256_maddubs_epi16(w0, xv));
         high[t] = _mm256_add_epi16(high[t], _mm256_maddubs_epi16(w1, xv));  // at most 8*2*15*127 = 30480
-        settle(low[t]);
-        settle(high[t]);
+        if (i % 2 == 1) {                                                   // every time was slower
+          settle(low[t]);
+          settle(high[t]);
+        }
       });
     });
     unroll<T>([&](auto t) {
