@@ -35,17 +35,24 @@ PretokenizeRules rules(std::uint32_t flags) {
 
 }  // namespace
 
-// Merges that make a control token are left out: text equal to one is matched before merging, unless it is a user's.
+// Merges that make a control token are left out: text equal to one is matched before merging, unless it is a user's. Where no thread can be
+// had, they are built when they are asked for.
+Tokenizer::Start::Start(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids)
+    : control(control_tokens(mlt, control_ids)), merges(std::async([this, &mlt] { return MergeTable(mlt.merges, control); })) {}
+
 Tokenizer::Tokenizer(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids)
+    : Tokenizer(mlt, Start(mlt, control_ids)) {}
+
+Tokenizer::Tokenizer(const Mlt& mlt, Start&& start)
     : sentencepiece_(mlt.kind == MltKind::kSentencePiece),
       flags_(mlt.flags),
       bos_(mlt.bos),
       eos_(mlt.eos),
-      control_(control_tokens(mlt, control_ids)),
+      control_(start.control),
       vocabulary_(mlt, control_),
       added_(mlt, control_),
-      merges_(mlt.merges, control_),
       joints_(mlt, vocabulary_),
+      merges_(start.merges.get()),
       pretokenizer_(rules(mlt.flags)),
       byte_ids_(256, -1),
       made_(std::make_unique<std::atomic<std::uint64_t>[]>(mlt.tokens.size())),
@@ -55,7 +62,7 @@ Tokenizer::Tokenizer(const Mlt& mlt, const std::optional<std::vector<std::int32_
       byte_ids_[static_cast<std::uint8_t>(mlt.tokens[id].bytes[0])] = static_cast<std::int32_t>(id);
   for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     const char c = static_cast<char>(byte);
-    if (const std::int32_t id = vocabulary_.find({&c, 1}); id >= 0) byte_ids_[byte] = id;
+    if (const std::int32_t id = vocabulary_.find(std::string_view(&c, 1)); id >= 0) byte_ids_[byte] = id;
   }
   lacks_bytes_ = std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end();
 }
@@ -125,20 +132,24 @@ std::string_view Tokenizer::normalize(std::string_view text, bool at_start, std:
 void Tokenizer::encode_text(std::string_view text, bool at_start, std::string& buffer, std::vector<std::int32_t>& ids) const {
   if (text.empty()) return;
   text = normalize(text, at_start, buffer);
+  if (sentencepiece_) return encode_parts(text, ids);
+  std::array<Vocabulary::Key, 16> pieces;  // pre-tokens, prefetched
   while (!text.empty()) {
-    const std::size_t n = sentencepiece_ ? joints_.next(text) : pretokenizer_.next(text);
-    if (sentencepiece_)
-      encode_joined(text.substr(0, n), ids);
-    else
-      encode_piece(text.substr(0, n), ids);
-    text.remove_prefix(n);
+    std::size_t n = 0;
+    while (n < pieces.size() && !text.empty()) {
+      const std::size_t length = pretokenizer_.next(text);
+      vocabulary_.prefetch(pieces[n++] = Vocabulary::key_of(text.substr(0, length)));
+      text.remove_prefix(length);
+    }
+    for (std::size_t i = 0; i < n; ++i) encode_piece(pieces[i], ids);
   }
 }
 
 /// A pre-token: a byte, a whole token, or what its parts are that no merge joins.
-void Tokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const {
+void Tokenizer::encode_piece(const Vocabulary::Key& key, std::vector<std::int32_t>& ids) const {
+  const std::string_view piece = key.bytes;
   if (piece.size() == 1) return encode_joined(piece, ids);
-  const std::int32_t id = vocabulary_.find(piece);
+  const std::int32_t id = vocabulary_.find(key);
   if (id >= 0 && ((flags_ & kMltIgnoreMerges) != 0 || made(id).is_whole())) {
     ids.push_back(id);
     return;
@@ -146,7 +157,11 @@ void Tokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t>& 
   // A byte that the vocabulary lacks is dropped, and what stood around it may be joined.
   if (lacks_bytes_ && std::any_of(piece.begin(), piece.end(), [&](char c) { return byte_ids_[static_cast<std::uint8_t>(c)] < 0; }))
     return merge_piece(piece, ids);
-  for (std::size_t n = 0; !piece.empty(); piece.remove_prefix(n)) encode_joined(piece.substr(0, n = joints_.next(piece)), ids);
+  encode_parts(piece, ids);
+}
+
+void Tokenizer::encode_parts(std::string_view text, std::vector<std::int32_t>& ids) const {
+  for (std::size_t n = 0; !text.empty(); text.remove_prefix(n)) encode_joined(text.substr(0, n = joints_.next(text)), ids);
 }
 
 void Tokenizer::encode_joined(std::string_view piece, std::vector<std::int32_t>& ids) const {

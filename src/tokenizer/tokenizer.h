@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -73,6 +74,15 @@ class Tokenizer {
   bool is_control(std::int32_t id) const;
 
  private:
+  /// What is made before the rest: the merges are built by a thread of their own, while the vocabulary is.
+  struct Start {
+    Start(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids);
+    Start(const Start&) = delete;  // the thread reads `control`
+    std::vector<bool> control;
+    std::future<MergeTable> merges;
+  };
+  Tokenizer(const Mlt& mlt, Start&& start);
+
   // What merging a token's own bytes gives, in one word: kBroken: not the token; kWhole: the token, so that a piece equal to it needs no
   // merging; kSymbol: the token, which is no merge; else the token too, by a last merge of rank rank() that joins left() and right(), and
   // no merge had a lower rank than one before it.
@@ -101,7 +111,8 @@ class Tokenizer {
   std::string_view normalize(std::string_view text, bool at_start, std::string& buffer) const;
   void find_ranges(std::string_view text, std::size_t at, std::span<const std::int32_t> ids, std::vector<TextRange>& ranges) const;
   std::size_t character_symbols(std::string_view text, std::int32_t* symbols) const;
-  void encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  void encode_piece(const Vocabulary::Key& key, std::vector<std::int32_t>& ids) const;
+  void encode_parts(std::string_view text, std::vector<std::int32_t>& ids) const;
   void encode_joined(std::string_view piece, std::vector<std::int32_t>& ids) const;
   std::int32_t whole_token(std::string_view piece) const;
   bool encode_by_longest(std::string_view piece, std::vector<std::int32_t>& ids) const;
@@ -120,8 +131,8 @@ class Tokenizer {
   std::vector<bool> control_;  // by id
   Vocabulary vocabulary_;
   AddedTokens added_;
+  Joints joints_;  // cuts text (SentencePiece) or pre-tokens (byte-level) into what merging may join
   MergeTable merges_;
-  Joints joints_;                       // cuts text (SentencePiece) or pre-tokens (byte-level) into what merging may join
   Pretokenizer pretokenizer_;           // byte-level
   std::vector<std::int32_t> byte_ids_;  // the token of a byte by itself; -1: the vocabulary lacks it, and it is dropped
   bool lacks_bytes_ = false;

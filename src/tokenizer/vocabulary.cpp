@@ -1,6 +1,7 @@
 #include "tokenizer/vocabulary.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <tuple>
@@ -62,13 +63,25 @@ Vocabulary::Vocabulary(const Mlt& mlt, const std::vector<bool>& control) {
   shift_ = 64 - std::countr_zero(places);
   there_.resize((std::size_t{1} << kThereBits) / 64);
   lengths_.resize(std::size_t{1} << kLengthsBits);
+  constexpr std::size_t kAhead = 16;
+  std::array<std::pair<Key, std::int32_t>, kAhead> waiting;  // prefetched
+  std::size_t n = 0;
+  const auto insert_waiting = [&] {
+    for (std::size_t i = 0; i < n; ++i) insert(waiting[i].first, waiting[i].second);
+    n = 0;
+  };
   for (std::size_t i = 0; i < size(); ++i) {
     const MltToken& token = mlt.tokens[i];
     // A space in a SentencePiece token is none: text has U+2581 for its spaces.
     const bool reachable =
         sentencepiece ? !control[i] && token.attr != kMltByte && token.bytes.find(' ') == std::string_view::npos : token.attr != kMltAdded;
-    if (reachable && !token.bytes.empty()) insert(static_cast<std::int32_t>(i));
+    if (!reachable || token.bytes.empty()) continue;
+    const auto id = static_cast<std::int32_t>(i);
+    waiting[n] = {key_of(bytes(id)), id};
+    prefetch(waiting[n].first);
+    if (++n == kAhead) insert_waiting();
   }
+  insert_waiting();
 }
 
 Vocabulary::Key Vocabulary::key_of(std::string_view bytes) {
@@ -85,8 +98,7 @@ std::size_t Vocabulary::place(const Key& key) const {
   }
 }
 
-void Vocabulary::insert(std::int32_t id) {
-  const Key key = key_of(bytes(id));
+void Vocabulary::insert(const Key& key, std::int32_t id) {
   const std::size_t length = key.bytes.size();
   Entry& e = index_[place(key)];
   if (e.id >= 0) return;  // the lower id stays
@@ -95,13 +107,6 @@ void Vocabulary::insert(std::int32_t id) {
   there_[bit / 64] |= std::uint64_t{1} << (bit % 64);
   if (length >= kMinLength && length < kMinLength + 32) lengths_[lengths_slot(key.bytes)] |= 1u << (length - kMinLength);
   longest_ = std::max(longest_, length);
-}
-
-std::int32_t Vocabulary::find(std::string_view bytes) const {
-  if (bytes.empty() || bytes.size() > longest_) return -1;
-  const Key key = key_of(bytes);
-  const std::size_t bit = key.hash >> (64 - kThereBits);
-  return (there_[bit / 64] >> (bit % 64) & 1) == 0 ? -1 : index_[place(key)].id;
 }
 
 AddedTokens::AddedTokens(const Mlt& mlt, const std::vector<bool>& control) : starts_(256) {

@@ -29,7 +29,22 @@ class Vocabulary {
   }
   /// The lowest id with exactly these bytes (at least one) that text can become without being matched as an added token, or -1.
   /// Byte-level: no added token. SentencePiece: no control and no byte token, but other added ones, whose bytes merges may make.
-  std::int32_t find(std::string_view bytes) const;
+  std::int32_t find(std::string_view bytes) const { return bytes.empty() || bytes.size() > longest_ ? -1 : find(key_of(bytes)); }
+
+  /// Bytes as the index knows them.
+  struct Key {
+    std::string_view bytes;
+    std::uint64_t head, tail, hash;
+  };
+  /// Of at least one byte.
+  static Key key_of(std::string_view bytes);
+  /// As find() of the bytes.
+  std::int32_t find(const Key& key) const {
+    const std::size_t bit = key.hash >> (64 - kThereBits);
+    return (there_[bit / 64] >> (bit % 64) & 1) == 0 ? -1 : index_[place(key)].id;
+  }
+  /// Fetches what find() will look at. Look-ups far apart in memory cost little if many are on their way at once.
+  void prefetch(const Key& key) const { __builtin_prefetch(&index_[key.hash >> shift_]); }
 
   static constexpr std::size_t kMinLength = 3;
   /// Bit i: find() may find a token of kMinLength + i bytes at the start of `text`, which has kMinLength bytes at least. Longer tokens than
@@ -37,10 +52,6 @@ class Vocabulary {
   std::uint32_t lengths(std::string_view text) const { return lengths_[lengths_slot(text)]; }
 
  private:
-  struct Key {
-    std::string_view bytes;
-    std::uint64_t head, tail, hash;
-  };
   // The first and last 8 bytes stand in the index itself: most look-ups of a piece of text touch one cache line.
   struct Entry {
     std::uint64_t head = 0, tail = 0;
@@ -48,14 +59,13 @@ class Vocabulary {
     std::int32_t id = -1;
   };
   static constexpr int kThereBits = 20, kLengthsBits = 15;  // 128 KB each: they stay in the cache
-  static Key key_of(std::string_view bytes);
   static std::size_t lengths_slot(std::string_view text) {
     const std::uint32_t three = static_cast<std::uint8_t>(text[0]) | static_cast<std::uint32_t>(static_cast<std::uint8_t>(text[1])) << 8 |
                                 static_cast<std::uint32_t>(static_cast<std::uint8_t>(text[2])) << 16;
     return (three * 0x9E3779B1u) >> (32 - kLengthsBits);
   }
   std::size_t place(const Key& key) const;
-  void insert(std::int32_t id);
+  void insert(const Key& key, std::int32_t id);
 
   std::string blob_;
   std::vector<std::size_t> offsets_;  // size() + 1
