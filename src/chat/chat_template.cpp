@@ -99,13 +99,4 @@ Prompt ChatTemplate::render(const ChatInput& input) const {
   return {std::move(text.bytes), std::move(text.literal)};
 }
 
-Prompt render_chat(std::string_view chat_template, std::span<const Message> messages, bool add_generation_prompt,
-                   const SpecialTokens& tokens) {
-  ChatInput input;
-  for (const Message& message : messages) input.messages.push_back({{"role", message.role}, {"content", message.content}});
-  input.add_generation_prompt = add_generation_prompt;
-  input.tokens = tokens;
-  return ChatTemplate(chat_template).render(input);
-}
-
 }  // namespace krafla

@@ -8,10 +8,25 @@
 #include <span>
 #include <string>
 #include <string_view>
-
-#include "chat/chat.h"
+#include <utility>
+#include <vector>
 
 namespace krafla {
+
+/// Bytes [first, second) of a text.
+using TextRange = std::pair<std::size_t, std::size_t>;
+
+/// A rendered conversation. `literal` marks what came out of the messages and not of the template, ascending, never empty: given to
+/// Tokenizer::encode (EncodeOptions::literal), the template's markers become control tokens and a user's "<|im_end|>" does not.
+struct Prompt {
+  std::string text;
+  std::vector<TextRange> literal;
+};
+
+/// The texts of the tokenizer's special tokens, for templates that write them; empty: the template sees none.
+struct SpecialTokens {
+  std::string bos, eos;
+};
 
 /// What a template is given. All texts in the JSON values are a user's: they are marked literal in the prompt, but for well-known roles.
 struct ChatInput {

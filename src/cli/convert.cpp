@@ -106,6 +106,9 @@ void run(const Arguments& a) {
       };
     summary = convert_model(a.source, a.out, options);
   }
+  if (options.storage.type == MatrixType::q8_0)
+    for (const auto& [option, value] : {std::pair{"--imatrix", &a.imatrix}, {"--q4-rule", &a.q4_rule}})
+      if (!value->empty()) summary.notes.push_back(fmt::format("not used: {}; every matrix is Q8_0", option));
   if (!a.quiet) print_summary(summary);
 }
 
@@ -114,7 +117,9 @@ void run(const Arguments& a) {
 void add_convert(CLI::App& app) {
   CLI::App* command = app.add_subcommand("convert", "Convert a GGUF file or a Hugging Face folder to NAME.mlb, NAME.mlt and NAME.json");
   auto a = std::make_shared<Arguments>();
-  command->add_option("SOURCE", a->source, "the GGUF file, or the folder with config.json and .safetensors files")->required();
+  command->add_option("SOURCE", a->source, "the GGUF file, or the folder with config.json and .safetensors files")
+      ->required()
+      ->check(not_empty);
   command->add_option("OUT", a->out, "NAME, NAME.mlb or a folder; default: SOURCE's name, in the current folder")->check(not_empty);
   command->add_option("--type", a->type, "how matrices are stored")->check(CLI::IsMember({"q8_0", "q4_0"}))->capture_default_str();
   command->add_option("--scales", a->scales, "how block scales are stored")->check(CLI::IsMember({"f16", "f32"}))->capture_default_str();

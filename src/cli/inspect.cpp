@@ -1,4 +1,4 @@
-// `krafla inspect FILE`: what a .mlb, .mlt, .mli or GGUF file holds, and whether it is sound.
+// `krafla inspect FILE`: what a .mlb, .mlt, .mli, .mll or GGUF file holds, and whether it is sound.
 #include <array>
 #include <bit>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "eval/logits_file.h"
 #include "formats/gguf.h"
 #include "formats/mlb.h"
 #include "formats/mli.h"
@@ -147,6 +148,27 @@ Report inspect_mli(Bytes file, const Arguments& a) {
   return r;
 }
 
+Report inspect_mll(Bytes file, const Arguments& a) {
+  const SavedLogits saved = parse_saved_logits(file, a.file);
+  const ScoredText& text = saved.text;
+  Report r;
+  r.json = {{"file", a.file}, {"format", "mll"}, {"bytes", file.size()}};
+  r.line(fmt::format("{}: saved logits, version 1, {} bytes, ids and sizes checked", a.file, file.size()));
+  const auto fact = [&](const char* name, std::int64_t value, const char* meaning) {
+    r.json[name] = value;
+    r.fact(name, std::to_string(value), meaning);
+  };
+  const auto number = [](std::size_t value) { return static_cast<std::int64_t>(value); };
+  fact("vocab", number(text.vocab), "logits a row");
+  fact("ctx", number(text.windows.ctx), "tokens of a window");
+  fact("stride", number(text.windows.stride), "0: chunks, as llama.cpp's");
+  fact("windows", number(text.windows.count), "");
+  fact("n_ids", number(text.windows.n_ids), "tokens of the text");
+  fact("bos", text.bos, "the first id of every window; -1: the text's own");
+  fact("rows", number(text.windows.rows()), "scored positions");
+  return r;
+}
+
 std::string value_text(const GgufValue& v) {
   if (v.is_array()) return fmt::format("{} × {}", v.count, gguf_type_name(v.element));
   if (v.type == GgufType::string) return printable(v.strings[0]);
@@ -190,6 +212,8 @@ void run(Arguments& a) {
     r = inspect_mlt(bytes, a);
   else if (is("MLI1", ".mli"))
     r = inspect_mli(bytes, a);
+  else if (is("MLL1", ".mll"))
+    r = inspect_mll(bytes, a);
   else if (is("GGUF", ".gguf"))
     r = inspect_gguf(bytes, a);
   else
@@ -201,7 +225,7 @@ void run(Arguments& a) {
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("inspect", "Show what a .mlb, .mlt, .mli or GGUF file holds, and check it");
+  CLI::App* command = app.add_subcommand("inspect", "Show what a .mlb, .mlt, .mli, .mll or GGUF file holds, and check it");
   auto a = std::make_shared<Arguments>();
   command->add_option("FILE", a->file, "the file, or the NAME of a model's NAME.mlb")->required();
   command->add_flag("--json", a->json, "print JSON");

@@ -105,7 +105,9 @@ void add_window_options(CLI::App& command, std::size_t& windows, std::size_t& ba
 
 std::size_t window_size(std::size_t ctx, const Model& model) { return ctx != 0 ? ctx : std::min<std::size_t>(512, model.header().max_seq); }
 
-ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}
+ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {
+  if (!terminal_) last_ = std::chrono::steady_clock::now();
+}
 
 ProgressLine::~ProgressLine() {
   if (terminal_) std::fprintf(stderr, "\r%79s\r", "");
@@ -113,9 +115,9 @@ ProgressLine::~ProgressLine() {
 
 void ProgressLine::show(const std::string& line) {
   const auto now = std::chrono::steady_clock::now();
-  if (!terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
+  if (now - last_ < (terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10))) return;
   last_ = now;
-  std::fprintf(stderr, "\r%-79s", line.c_str());
+  std::fprintf(stderr, terminal_ ? "\r%-79s" : "%s\n", line.c_str());
   std::fflush(stderr);
 }
 

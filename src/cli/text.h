@@ -69,7 +69,8 @@ void add_window_options(CLI::App& command, std::size_t& windows, std::size_t& ba
 /// The tokens of a window: `ctx`, or where that is 0 (not asked for) 512, the model's max_seq if that is less.
 std::size_t window_size(std::size_t ctx, const Model& model);
 
-/// A line on standard error that is written over, a few times a second; nothing unless it is a terminal. It ends with the object.
+/// How far some work is, on standard error. On a terminal a line that is written over, a few times a second, and ends with the object; else
+/// a line of its own every ten seconds.
 class ProgressLine {
  public:
   ProgressLine();
@@ -80,7 +81,7 @@ class ProgressLine {
 
  private:
   bool terminal_;
-  std::chrono::steady_clock::time_point last_{};
+  std::chrono::steady_clock::time_point last_;
 };
 
 }  // namespace krafla::cli

@@ -1,6 +1,7 @@
 // `krafla tokenize`, also ml_tok: text to token ids and back.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -58,13 +59,17 @@ void flush_out() {
 
 std::string joined(const Ids& ids, std::string_view separator) { return fmt::format("{}", fmt::join(ids, separator)); }
 
-/// Ids separated by white space, commas or brackets, so that both forms of output can be read back.
+/// Ids separated by white space or commas, as a whole in brackets or not, so that both forms of output can be read back.
 Ids parse_ids(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n", kBetween = " \t\r\n,";
+  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  text = text.substr(0, text.find_last_not_of(kSpace) + 1);
+  if (text.starts_with('[') && text.ends_with(']') && text.size() > 1) text = text.substr(1, text.size() - 2);
   Ids ids;
   for (;;) {
-    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n,[]"), text.size()));
+    text.remove_prefix(std::min(text.find_first_not_of(kBetween), text.size()));
     if (text.empty()) return ids;
-    const std::string_view word = text.substr(0, text.find_first_of(" \t\r\n,[]"));
+    const std::string_view word = text.substr(0, text.find_first_of(kBetween));
     std::int32_t id = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || end != word.data() + word.size()) fail(ML_E_FORMAT, "\"{}\" is not a token id", word.substr(0, 80));
@@ -151,18 +156,18 @@ void run_text(const Tokenizer& tokenizer, const Options& options, std::string_vi
     write_out(options.json ? encode_json(tokenizer, options, text) : encode_plain(tokenizer, options, text));
 }
 
-/// Fresh and over again for a second at least: the best run is what the machine can do. Seconds are processor time, which leaves out what
-/// other programs take.
+/// Fresh and over again for a second at least: the best run is what the machine can do. Encoding is one thread, so its seconds are
+/// processor time, which leaves out what other programs take; loading is two, and counts as the user waits for it.
 void run_bench(const Options& options) {
   const auto seconds = [](std::clock_t from) { return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC; };
-  std::clock_t start = std::clock();
+  const auto before = std::chrono::steady_clock::now();
   const Tokenizer tokenizer = open_tokenizer(options.tokenizer);
-  const double load = seconds(start);
+  const double load = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
   const std::string text = read_file(options.bench);
   double best = 1e9, total = 0;
   std::size_t n_ids = 0;
   while (total < 1) {
-    start = std::clock();
+    const std::clock_t start = std::clock();
     n_ids = tokenizer.encode(text, options.encode()).size();
     const double took = std::max(seconds(start), 1e-6);  // the clock's step
     best = std::min(best, took);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/mapped_file.h"
 #include "convert/rows.h"
 #include "formats/mlb.h"
@@ -118,7 +119,7 @@ std::set<std::string, std::less<>> map_tensors(const Gguf& gguf, std::span<const
       plan.tensors.emplace(a.name(), prepared(source_of(gguf, *t), h, target, rows));
     }
   }
-  if (!missing.empty()) fail(ML_E_FORMAT, "{}: {} tensors are missing:{}", gguf.name, missing.size(), listed(missing));
+  if (!missing.empty()) fail(ML_E_FORMAT, "{}: missing: {}:{}", gguf.name, counted(missing.size(), "tensor"), listed(missing));
   if (!wrong.empty()) fail(ML_E_SHAPE, "{}: tensors have a wrong shape:{}", gguf.name, listed(wrong));
   if (!unread.empty()) fail(ML_E_UNSUPPORTED, "{}: readable types are {}, but:{}", gguf.name, readable_types(), listed(unread));
   return used;
@@ -142,8 +143,8 @@ void check_rest(GgufKeys& keys, const std::set<std::string, std::less<>>& used, 
       extra.push_back(printable(t.name));
   }
   if (!extra.empty()) fail(ML_E_UNSUPPORTED, "{}: tensors that this architecture does not use here:{}", gguf.name, listed(extra));
-  if (mtp > 0) plan.notes.push_back(fmt::format("not converted: the blocks that predict further tokens ({} tensors)", mtp));
-  if (vision > 0) plan.notes.push_back(fmt::format("not converted: v.* and mm.*, which read images ({} tensors)", vision));
+  if (mtp > 0) plan.notes.push_back(fmt::format("not converted: the blocks that predict further tokens ({})", counted(mtp, "tensor")));
+  if (vision > 0) plan.notes.push_back(fmt::format("not converted: v.* and mm.*, which read images ({})", counted(vision, "tensor")));
 }
 
 /// Whether wcls is tok_emb: there is no output tensor, or it is the embedding byte for byte.

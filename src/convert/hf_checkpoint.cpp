@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "convert/tensor_names.h"
 #include "formats/gguf.h"  // printable
@@ -134,7 +135,7 @@ void HfCheckpoint::open_files() {
   for (const auto& [tensor, file] : where)
     if (!tensors_.contains(tensor)) missing.push_back(fmt::format("{} ({})", printable(tensor), printable(file)));
   if (!missing.empty())
-    fail(ML_E_FORMAT, "{}: {} tensors of the index are not in their files:{}", folder_, missing.size(), listed(missing));
+    fail(ML_E_FORMAT, "{}: the index names {} that the files do not have:{}", folder_, counted(missing.size(), "tensor"), listed(missing));
 }
 
 /// With an index, it says which file's tensor of a name counts.

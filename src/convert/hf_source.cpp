@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/math.h"
 #include "convert/rows.h"
@@ -227,9 +228,10 @@ void check_rest(const HfCheckpoint& checkpoint, const std::set<std::string, std:
     else
       extra.push_back(printable(name));
   }
-  if (!extra.empty()) fail(ML_E_UNSUPPORTED, "{}: {} tensors have no place in a .mlb:{}", checkpoint.folder(), extra.size(), listed(extra));
+  if (!extra.empty())
+    fail(ML_E_UNSUPPORTED, "{}: no place in a .mlb for {}:{}", checkpoint.folder(), counted(extra.size(), "tensor"), listed(extra));
   for (const auto& [group, count] : skipped)
-    plan.notes.push_back(fmt::format("not converted: {}{} ({} tensors)", group, group.ends_with('.') ? "*" : "", count));
+    plan.notes.push_back(fmt::format("not converted: {}{} ({})", group, group.ends_with('.') ? "*" : "", counted(count, "tensor")));
 }
 
 }  // namespace
@@ -248,7 +250,7 @@ MlbHeader hf_base_header(const HfCheckpoint& checkpoint, const HfDefaults& defau
   const std::uint32_t max_positions = count("max_position_embeddings", defaults.max_seq);
   h.max_seq = std::min(max_positions, kMlbMaxCount);
   if (h.n_layers > checkpoint.tensors().size())
-    fail(ML_E_FORMAT, "{}: num_hidden_layers is {}, but the files have only {} tensors", config.name(), h.n_layers,
+    fail(ML_E_FORMAT, "{}: num_hidden_layers is {}, but the number of tensors in the files only {}", config.name(), h.n_layers,
          checkpoint.tensors().size());
   const bool null_head = config.is_null("head_dim");
   h.head_dim = count("head_dim", null_head ? 0 : defaults.head_dim);
@@ -325,7 +327,7 @@ void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, 
       plan.tensors.emplace(a.name(), prepared(checkpoint.source(*t), plan.header, a.tensor, norms_plus_one));
     }
   }
-  if (!missing.empty()) fail(ML_E_FORMAT, "{}: {} tensors are missing:{}", checkpoint.folder(), missing.size(), listed(missing));
+  if (!missing.empty()) fail(ML_E_FORMAT, "{}: missing: {}:{}", checkpoint.folder(), counted(missing.size(), "tensor"), listed(missing));
   if (!wrong.empty()) fail(ML_E_SHAPE, "{}: tensors have another shape than config.json says:{}", checkpoint.folder(), listed(wrong));
   if (!unread.empty()) fail(ML_E_UNSUPPORTED, "{}: readable are F32, F16 and BF16, but:{}", checkpoint.folder(), listed(unread));
   check_rest(checkpoint, used, plan);

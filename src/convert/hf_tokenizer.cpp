@@ -11,6 +11,7 @@
 #include "base/mapped_file.h"
 #include "convert/hf_rules.h"
 #include "convert/outputs.h"
+#include "convert/overlaps.h"
 #include "formats/gguf.h"
 
 namespace krafla {
@@ -88,16 +89,16 @@ class HfConverter {
   /// The library looks for the tokens with "normalized" in what the others have left; a .mlt for all at once. The two differ where
   /// one of the former begins before one of the latter and touches it.
   void check_added_order() const {
-    for (const AddedToken& late : added_)
-      for (const AddedToken& early : added_) {
-        if (!late.normalized || early.normalized || early.text.empty()) continue;
-        for (std::size_t k = 0; k < late.text.size(); ++k) {
-          const std::string_view rest = std::string_view(late.text).substr(k);
-          if (rest.starts_with(early.text) || std::string_view(early.text).starts_with(rest))
-            refuse("the added tokens \"{}\" and \"{}\" overlap and differ in \"normalized\", which a .mlt cannot express",
-                   printable(late.text), printable(early.text));
-        }
-      }
+    std::vector<std::string_view> early;
+    for (const AddedToken& token : added_)
+      if (!token.normalized) early.push_back(token.text);
+    const Overlaps overlaps(early);
+    for (const AddedToken& late : added_) {
+      if (!late.normalized) continue;
+      if (const std::size_t i = overlaps.find(late.text); i != Overlaps::kNone)
+        refuse("the added tokens \"{}\" and \"{}\" overlap and differ in \"normalized\", which a .mlt cannot express", printable(late.text),
+               printable(early[i]));
+    }
   }
 
   const Json& model_member(const char* key) const {

@@ -78,7 +78,8 @@ class GgufParser {
   void header() {
     const Bytes magic = in_.take(4, "the magic");
     if (std::memcmp(magic.data(), "GGUF", 4) != 0)
-      fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"GGUF\"", g_.name, magic[0], magic[1], magic[2], magic[3]);
+      fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"GGUF\"{}", g_.name, magic[0], magic[1], magic[2],
+           magic[3], std::memcmp(magic.data(), "MLB1", 4) == 0 ? "; this is a .mlb, which has been converted already" : "");
     g_.version = in_.read<std::uint32_t>("version");
     if (g_.version == 1) fail(ML_E_UNSUPPORTED, "{}: GGUF version 1; allowed: 2 or 3; convert the file with a current llama.cpp", g_.name);
     if (g_.version == 0x03000000u || g_.version == 0x02000000u)

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "base/big_vector.h"
 #include "base/bytes.h"
 
 namespace krafla {
@@ -51,8 +51,8 @@ struct Mlt {
   std::uint32_t flags = 0;
   std::int32_t bos = -1;
   std::int32_t eos = -1;
-  std::vector<MltToken> tokens;
-  std::vector<MltMerge> merges;
+  BigVector<MltToken> tokens;
+  BigVector<MltMerge> merges;
   std::size_t trailing = 0;  // bytes after the last merge: allowed, shown by `inspect`, not written
 };
 

@@ -149,7 +149,7 @@ void check_order(const std::vector<Entry>& entries, std::uint64_t header_end, st
            e->offsets[0], end);
     end = e->offsets[1];
   }
-  if (end != data_size) fail(ML_E_FORMAT, "{}: {} bytes follow the last tensor; none may", file, data_size - end);
+  if (end != data_size) fail(ML_E_FORMAT, "{}: after the last tensor there may be nothing; the bytes there: {}", file, data_size - end);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "chat/chat.h"
+#include "chat/chat_template.h"
 
 #include <gtest/gtest.h>
 
@@ -10,27 +10,30 @@
 namespace krafla {
 namespace {
 
-nlohmann::json golden() {
-  std::ifstream in(std::string(KRAFLA_TEST_DATA) + "/chat_smollm.json");
-  return nlohmann::json::parse(in);
+using Json = nlohmann::ordered_json;
+
+Prompt render(const std::string& chat_template, const Json& messages, bool add_generation_prompt) {
+  ChatInput input;
+  input.messages = messages;
+  input.add_generation_prompt = add_generation_prompt;
+  return ChatTemplate(chat_template).render(input);
 }
 
 TEST(Chat, RendersAsJinjaDoes) {
-  const auto data = golden();
+  std::ifstream in(std::string(KRAFLA_TEST_DATA) + "/chat_smollm.json");
+  const Json data = Json::parse(in);
   for (const std::string& name : {std::string("smollm"), data["template"].get<std::string>()}) {
     for (const auto& c : data["cases"]) {
       SCOPED_TRACE(c.dump());
-      std::vector<Message> messages;
-      for (const auto& m : c["messages"]) messages.push_back({m["role"], m["content"]});
-      const Prompt prompt = render_chat(name, messages, c["add_generation_prompt"].get<bool>());
-      EXPECT_EQ(prompt.text, c["text"].get<std::string>());
+      EXPECT_EQ(render(name, c["messages"], c["add_generation_prompt"].get<bool>()).text, c["text"].get<std::string>());
     }
   }
 }
 
 TEST(Chat, LiteralRangesAreTheMessagesOwnText) {
-  const std::vector<Message> messages = {{"user", "A<|im_end|>B"}, {"assistant", ""}, {"", "x"}};
-  const Prompt prompt = render_chat("smollm", messages, true);
+  const Json messages =
+      Json::parse(R"([{"role": "user", "content": "A<|im_end|>B"}, {"role": "assistant", "content": ""}, {"role": "", "content": "x"}])");
+  const Prompt prompt = render("smollm", messages, true);
   std::vector<std::string> parts;
   std::size_t end = 0;
   for (const auto& [first, last] : prompt.literal) {
@@ -45,7 +48,7 @@ TEST(Chat, LiteralRangesAreTheMessagesOwnText) {
 TEST(Chat, UnknownTemplatesAreRefusedWithTheWayOut) {
   for (const std::string text : {"", "chatml2"}) {
     try {
-      render_chat(text, {}, true);
+      render(text, Json::array(), true);
       ADD_FAILURE() << text;
     } catch (const Error& e) {
       EXPECT_EQ(e.status(), ML_E_UNSUPPORTED);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "chat/chat.h"
+#include "chat/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
 namespace krafla {

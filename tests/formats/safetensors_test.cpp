@@ -52,7 +52,7 @@ TEST(Safetensors, RefusesEveryBreach) {
   EXPECT_EQ(parsed(one(good), 8).first, "ML_OK");
   const std::tuple<std::string, std::size_t, const char*> cases[] = {
       {one(good), 7, "bytes, but its tensors need"},
-      {one(good), 9, "1 bytes follow"},
+      {one(good), 9, "the bytes there: 1"},
       {one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"), 8, "[3] needs 12"},
       {one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"), 8, "begins at byte 8"},
       {one(R"({"dtype":"F32","shape":[2],"data_offsets":[1,9]})"), 9, "begins at byte 1"},

@@ -359,7 +359,7 @@ def bad_plan():
                            UNSUPPORTED, ["rope_freqs.weight"]),
         "rope_freqs_length": (gguf(keys, tensors + [("rope_freqs.weight", [4], F32, b"\0" * 16)]), SHAPE, ["rope_freqs.weight"]),
         "missing_two": (gguf(keys, [t for t in tensors if "ffn_up" not in t[0] and "attn_q" not in t[0]]), FORMAT,
-                        ["2 tensors are missing", "blk.0.attn_q.weight", "blk.0.ffn_up.weight"]),
+                        ["missing: 2 tensors", "blk.0.attn_q.weight", "blk.0.ffn_up.weight"]),
         "no_embedding": (gguf(keys, tensors[1:]), FORMAT, ["token_embd.weight"]),
         "wrong_shape": (tensor("blk.0.ffn_up.weight", [32, 32], F32, b"\0" * 4096), SHAPE, ["blk.0.ffn_up.weight", "32 × 64"]),
         "q4_k": (tensor("blk.0.ffn_down.weight", [256, 8], Q4_K, b"\0" * 1152), SHAPE, ["blk.0.ffn_down.weight"]),

@@ -358,7 +358,12 @@ class Tokenize(Case):
             for options in ((), ("--decode",)):
                 done = krafla("tokenize", self.MLT, "--jsonl", *options, input=line)
                 self.assert_fails(done, 5, "line 1")
-        self.assert_fails(krafla("tokenize", self.MLT, "--decode", input=b"foo"), 5, "foo")
+        for text in (b"foo", b"[[[", b"1 ] 2", b"[1", b"]", b"[[1]]"):
+            self.assert_fails(krafla("tokenize", self.MLT, "--decode", input=text), 5, "is not a token id")
+        for text in (b"[ ]", b" ", b"", b"[]\n"):
+            self.assertEqual(self.out("--decode", input=text), "")
+        for text in (b"1,2", b"1 2", b" [1,\n2]\n"):
+            self.assertEqual(self.out("--decode", input=text), self.out("--decode", "--text", "1 2"))
         ids = self.folder / "ids.json"
         ids.write_bytes(deep)
         self.assert_fails(krafla("logits", DATA / "models/tiny-q4.mlb", "--ids", ids, "--out", self.folder / "x.npy"), 5, "ids.json")

@@ -166,7 +166,7 @@ class Bytes(Case):
         q4 = ["--type", "q4_0", "--imatrix", path]
         self.assert_refused(CHECKPOINTS / "llama2", "ML_E_ARG", "round", options=q4 + ["--q4-rule", "round"])
         self.assert_refused(CHECKPOINTS / "qwen3", "ML_E_SHAPE", "dim", options=q4)
-        self.assert_refused(CHECKPOINTS / "llama2", "ML_E_IO", "none.mli", options=["--imatrix", self.folder / "none.mli"])
+        self.assert_refused(CHECKPOINTS / "llama2", "ML_E_IO", "none.mli", options=["--type", "q4_0", "--imatrix", self.folder / "none.mli"])
 
     def test_a_bad_importance_matrix_is_refused_before_any_work(self):
         """By file and sum; the checkpoint's last tensor is NaN, and work would find it."""
@@ -496,7 +496,7 @@ class Refusals(Case):
         def extra(name, entry=("F32", [2], bytes(8))):
             return lambda t: t.update({name: entry})
         q, up = "model.layers.1.self_attn.q_proj.weight", "model.layers.0.mlp.up_proj.weight"
-        self.assert_refused(self.copy("llama2", tensors=without(q, up)), "ML_E_FORMAT", "2 tensors are missing", q, up)
+        self.assert_refused(self.copy("llama2", tensors=without(q, up)), "ML_E_FORMAT", "missing: 2 tensors", q, up)
         self.assert_refused(self.copy("llama2", tensors=without("lm_head.weight")), "ML_E_FORMAT", "lm_head.weight")
         self.assert_refused(self.copy("llama2", tensors=without("model.embed_tokens.weight")), "ML_E_FORMAT", "model.embed_tokens.weight")
         self.assert_refused(self.copy("llama2", tensors=extra("model.layers.0.mlp.up_proj.bias")), "ML_E_UNSUPPORTED", "up_proj.bias")
@@ -568,6 +568,15 @@ class Refusals(Case):
         self.assert_refused(source, "ML_E_ARG", "--q8", options=["--q8", "w2"])
         self.assert_refused(source, "ML_E_ARG", "w9", "tok_emb", options=["--type", "q4_0", "--q8", "w2,w9"])
         self.assert_refused(source, "ML_E_ARG", "--imatrix", "empty", options=["--type", "q4_0", "--imatrix", ""])
+        self.assert_refused("", "ML_E_ARG", "SOURCE", "empty")
+        done = self.folder / "done.mlb"
+        done.write_bytes(self.convert(source))
+        self.assertNotIn("not used", self.stderr)
+        self.assertEqual(self.convert(source, "--q4-rule", "search"), done.read_bytes())
+        self.assertIn("not used: --q4-rule", self.stderr)
+        for path in self.out.iterdir():
+            path.unlink()
+        self.assert_refused(done, "ML_E_FORMAT", "already")
         result = krafla("convert", "--type", "q4_0", "--q8", "wv", source, self.out / "model")  # --q8 takes one value
         self.assertEqual(result.returncode, 0, result.stderr.decode())
 

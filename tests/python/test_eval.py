@@ -291,6 +291,17 @@ class Divergence(Case):
         self.good("perplexity", self.base, self.path, "--ctx", 16, "--save-logits", saved)
         self.assertEqual(saved.read_bytes(), written.read_bytes())
 
+    def test_inspect(self):
+        saved = self.folder / "base.mll"
+        self.good("perplexity", self.base, self.path, "--ctx", 16, "--save-logits", saved)
+        shown = json.loads(self.good("inspect", saved, "--json"))
+        self.assertEqual({"format": "mll", "vocab": self.vocab, "ctx": 16, "stride": 0, "bos": -1, "bytes": saved.stat().st_size}, {
+            key: shown[key] for key in ("format", "vocab", "ctx", "stride", "bos", "bytes")})
+        self.assertEqual(shown["bytes"], -(-(32 + 4 * shown["n_ids"]) // 64) * 64 + 4 * shown["rows"] * self.vocab)
+        self.assertIn(b"scored positions", self.good("inspect", saved))
+        saved.write_bytes(saved.read_bytes()[:-1])
+        self.assert_fails(krafla("inspect", saved), 5, "base.mll")
+
     def test_other_texts_and_broken_files_are_refused(self):
         saved, args = self.folder / "s.mll", ["perplexity", self.model, self.path, "--ctx", 16, "--kl"]
         self.good("perplexity", self.base, self.path, "--ctx", 16, "--save-logits", saved)

@@ -179,7 +179,7 @@ class Twins(unittest.TestCase):
         tensors.append(("v.patch_embd.weight", [32], make_gguf.F32, bytes(128)))
         (self.folder / "noted.gguf").write_bytes(make_gguf.gguf(keys, tensors))
         result = krafla("convert", "--no-tokenizer", self.folder / "noted.gguf", self.folder / "out")
-        for mention in ("not used: qwen35.some.new.key", "not used: qwen35.pooling_type", "further tokens (1 tensors)", "images (1 tensors)"):
+        for mention in ("not used: qwen35.some.new.key", "not used: qwen35.pooling_type", "further tokens (1 tensor)", "images (1 tensor)"):
             self.assertIn(mention, result.stderr.decode())
         self.assertNotIn("dimension_sections", result.stderr.decode())
 
