@@ -1,14 +1,26 @@
-// Growable memory on 64-byte boundaries.
+// Memory for what kernels and tables read: on boundaries of cache lines, or of huge pages.
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <new>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace krafla {
 
-/// An uninitialized array of T on a 64-byte boundary. Growing it loses its contents.
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+/// `bytes` of memory, not initialized, on a boundary of 64 bytes; from a huge page on, on a boundary of one, and the system is asked to
+/// use them: a fault for every 2 MB instead of every 4 KB, and few TLB misses. What is left over at the end has small pages. For
+/// std::free(). Throws std::bad_alloc.
+void* allocate_aligned(std::size_t bytes);
+
+/// Asks the system for huge pages from `data` on: a wish, which changes nothing but speed.
+void advise_huge_pages(const void* data, std::size_t bytes);
+
+/// An uninitialized array of T, as allocate_aligned() gives it. Growing it loses its contents.
 template <class T>
   requires std::is_trivially_copyable_v<T>
 class AlignedArray {
@@ -23,14 +35,14 @@ class AlignedArray {
   }
   AlignedArray(const AlignedArray&) = delete;
   AlignedArray& operator=(const AlignedArray&) = delete;
-  ~AlignedArray() { ::operator delete(data_, std::align_val_t{64}); }
+  ~AlignedArray() { std::free(data_); }
 
   /// At least n elements. Throws std::bad_alloc.
   void grow(std::size_t n) {
     if (n <= size_) return;
     if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
-    T* fresh = static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{64}));
-    ::operator delete(data_, std::align_val_t{64});
+    T* fresh = static_cast<T*>(allocate_aligned(n * sizeof(T)));
+    std::free(data_);
     data_ = fresh;
     size_ = n;
   }
@@ -42,5 +54,25 @@ class AlignedArray {
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+/// For std::vector: the same memory.
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  AlignedAllocator() = default;
+  template <class U>
+  AlignedAllocator(const AlignedAllocator<U>&) {}  // NOLINT(google-explicit-constructor): as the standard wants it
+
+  T* allocate(std::size_t n) {
+    if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
+    return static_cast<T*>(allocate_aligned(n * sizeof(T)));
+  }
+  void deallocate(T* memory, std::size_t) { std::free(memory); }
+  bool operator==(const AlignedAllocator&) const { return true; }
+};
+
+/// For tables that are looked up all over.
+template <class T>
+using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
 }  // namespace krafla

@@ -1,5 +1,6 @@
 #include "base/cpu.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -7,8 +8,10 @@
 #include <bit>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -60,15 +63,45 @@ int read_int(const std::string& path, int fallback) {
   return in >> value ? value : fallback;
 }
 
-/// CPUs' worth of time that cgroup v2 or v1 allows, or 0 when there is no limit.
+/// This process's group: what stands behind the second colon of its line in /proc/self/cgroup, of v1's cpu controller or of v2.
+std::string cgroup_path(bool v2) {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = fmt::format(",{},", std::string_view(line).substr(first + 1, second - first - 1));
+    if (v2 ? controllers == ",," : controllers.find(",cpu,") != std::string::npos) return line.substr(second + 1);
+  }
+  return "/";
+}
+
+/// CPUs' worth of time that the group in `folder` has; infinity: no limit.
+double group_quota(const std::string& folder, bool v2) {
+  double quota = -1, period = 0;
+  if (v2) {
+    std::ifstream in(folder + "cpu.max");
+    if (!(in >> quota >> period)) quota = -1;  // "max", or no such group
+  } else {
+    quota = read_int(folder + "cpu.cfs_quota_us", -1);
+    period = read_int(folder + "cpu.cfs_period_us", 0);
+  }
+  return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
+}
+
+/// The least that this process's control group and those above it allow; 0: no limit. In a container the path may be the host's, of which
+/// only the end is seen below /sys/fs/cgroup, or nothing: the root there counts in any case.
 double cgroup_quota() {
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (v2 >> quota >> period) return quota == "max" || period <= 0 ? 0 : std::stod(quota) / period;
-  const int us = read_int("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", -1);
-  const int per = read_int("/sys/fs/cgroup/cpu/cpu.cfs_period_us", 0);
-  return us > 0 && per > 0 ? static_cast<double>(us) / per : 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const bool v2 : {true, false}) {
+    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+    std::string path = cgroup_path(v2);
+    if (!path.ends_with('/')) path += '/';
+    for (;; path.resize(path.rfind('/', path.size() - 2) + 1)) {
+      least = std::min(least, group_quota(root + path, v2));
+      if (path.size() <= 1) break;
+    }
+  }
+  return std::isinf(least) ? 0 : least;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,29 +12,69 @@
 #include <limits>
 #include <utility>
 
+#include "base/aligned.h"
+
 namespace krafla {
 
-MappedFile::MappedFile(const std::string& path) {
-  // Not blocking, so that a FIFO is refused and not waited for.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) fail(ML_E_IO, "{}: cannot be opened: {}", path, std::strerror(errno));
-  struct stat info{};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+namespace {
+
+/// An open regular file.
+struct File {
+  explicit File(const std::string& path)
+      : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // not blocking, so that a FIFO is refused and not waited for
+    if (fd < 0) fail(ML_E_IO, "{}: cannot be opened: {}", path, std::strerror(errno));
+    struct stat info{};
+    const bool known = ::fstat(fd, &info) == 0;
+    const bool regular = known && S_ISREG(info.st_mode);
+    size = static_cast<std::uint64_t>(info.st_size);
+    if (regular) return;
     ::close(fd);
-    fail(ML_E_IO, "{}: {}; a file is needed", path, S_ISDIR(info.st_mode) ? "is a directory" : "is not a regular file");
+    fail(ML_E_IO, "{}: {}; a file is needed", path, known && S_ISDIR(info.st_mode) ? "is a directory" : "is not a regular file");
   }
-  const auto size = static_cast<std::uint64_t>(info.st_size);
-  if (size == 0) {
-    ::close(fd);
-    return;
+  ~File() { ::close(fd); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  int fd;
+  std::uint64_t size = 0;
+};
+
+void read_whole(const std::string& path, int fd, std::uint8_t* out, std::size_t size) {
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t n = ::pread(fd, out + done, size - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail(ML_E_IO, "{}: cannot be read at byte {}: {}", path, done, n == 0 ? "it has been shortened" : std::strerror(errno));
+    done += static_cast<std::size_t>(n);
   }
-  void* address = MAP_FAILED;
-  if (size <= std::numeric_limits<std::size_t>::max())
-    address = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, fd, 0);
-  const int map_errno = errno;
-  ::close(fd);
-  if (address == MAP_FAILED) fail(ML_E_IO, "{}: {} bytes cannot be mapped: {}", path, size, std::strerror(map_errno));
-  bytes_ = Bytes(static_cast<const std::uint8_t*>(address), static_cast<std::size_t>(size));
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::string& path, FileMemory memory) {
+  const File file(path);
+  if (file.size == 0) return;
+  if (file.size > std::numeric_limits<std::size_t>::max())
+    fail(ML_E_IO, "{}: {} bytes are more than this machine can address", path, file.size);
+  const auto size = static_cast<std::size_t>(file.size);
+  const bool copy = memory == FileMemory::huge_pages;
+  void* address = copy ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                       : ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
+  if (address == MAP_FAILED) fail(copy ? ML_E_MEMORY : ML_E_IO, "{}: {} bytes cannot be mapped: {}", path, size, std::strerror(errno));
+  bytes_ = Bytes(static_cast<const std::uint8_t*>(address), size);
+  // Where the file system has large folios, what is not in the page cache yet comes in huge pages.
+  if (size >= kHugePage) advise_huge_pages(address, size);
+  if (!copy) return;
+  read_whole(path, file.fd, static_cast<std::uint8_t*>(address), size);
+  ::mprotect(address, size, PROT_READ);
+}
+
+void MappedFile::lock(const std::string& path) const {
+  if (bytes_.empty() || ::mlock(bytes_.data(), bytes_.size()) == 0) return;
+  const int why = errno;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  fail(ML_E_MEMORY, "{}: its {} bytes cannot be locked in memory: {}; the limit (ulimit -l) is {} bytes", path, bytes_.size(),
+       std::strerror(why), limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur));
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/aligned.h"
 #include "base/error.h"
 
 namespace krafla {
@@ -61,7 +62,30 @@ void OutputFile::write(const void* data, std::size_t size) {
   size_ += size;
 }
 
+void OutputFile::set_size(std::uint64_t size) {
+  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
+  made_ = std::vector<std::atomic<bool>>(static_cast<std::size_t>(size / kHugePage));  // the last part is no whole huge page
+}
+
+// A write makes pages no larger than itself: a part begins as one write of zeros.
+void OutputFile::make_parts(std::uint64_t offset, std::size_t size) {
+  const auto last = static_cast<std::size_t>((offset + size - 1) / kHugePage);
+  for (auto part = static_cast<std::size_t>(offset / kHugePage); part <= last && part < made_.size(); ++part) {
+    if (made_[part].load(std::memory_order_acquire)) continue;
+    const std::lock_guard lock(mutex_);
+    if (made_[part].load(std::memory_order_relaxed)) continue;
+    static const std::vector<char> zeros(kHugePage);
+    write_all(std::uint64_t{part} * kHugePage, zeros.data(), kHugePage);
+    made_[part].store(true, std::memory_order_release);
+  }
+}
+
 void OutputFile::write_at(std::uint64_t offset, const void* data, std::size_t size) {
+  if (size > 0) make_parts(offset, size);
+  write_all(offset, data, size);
+}
+
+void OutputFile::write_all(std::uint64_t offset, const void* data, std::size_t size) {
   const char* p = static_cast<const char*>(data);
   while (size > 0) {
     const ssize_t n = ::pwrite(fd_, p, size, static_cast<off_t>(offset));

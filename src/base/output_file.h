@@ -1,10 +1,13 @@
 // A file that appears only when it is complete.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace krafla {
 
@@ -18,6 +21,9 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
 
+  /// The file will have `size` bytes; what is not written reads as zeros. For large files that are written in small parts: the page cache
+  /// then holds them in huge pages, where the file system has such, and whoever maps them gets these.
+  void set_size(std::uint64_t size);
   /// Appends `size` bytes.
   void write(const void* data, std::size_t size);
   /// Writes at an absolute offset, which may lie beyond what was written yet (the gap reads as zeros). Any thread may call it.
@@ -31,6 +37,8 @@ class OutputFile {
 
  private:
   void open_named();
+  void make_parts(std::uint64_t offset, std::size_t size);
+  void write_all(std::uint64_t offset, const void* data, std::size_t size);
   void flush();   // to the disk, under a temporary name
   void appear();  // under its own
   std::string folder() const;
@@ -40,6 +48,10 @@ class OutputFile {
   std::string temporary_;  // empty: the file has no name yet
   int fd_ = -1;
   std::uint64_t size_ = 0;
+
+  // set_size(): which parts of a huge page's size are in the page cache.
+  std::mutex mutex_;
+  std::vector<std::atomic<bool>> made_;
 };
 
 }  // namespace krafla

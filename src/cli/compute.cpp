@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/cpu.h"
+#include "base/numa.h"
 #include "engine/model_files.h"
 
 namespace krafla::cli {
@@ -17,14 +18,22 @@ void add_compute_options(CLI::App& command, ComputeOptions& options) {
   command.add_option("--isa", options.isa,
                      "Force an instruction set (`krafla cpu` lists them); exit code 3 if it is not there. Also KRAFLA_ISA");
   command.add_flag("--skip-check", options.skip_check, "Do not scan the weights for -128 (for files already checked)");
+  command.add_flag("--mlock", options.mlock, "Keep the weights in memory: none of them is ever paged out");
+  command.add_flag("--huge-pages", options.huge_pages,
+                   "Read the weights into huge pages instead of sharing the file's pages with other processes");
+  command.add_flag("--numa-interleave", options.interleave, "Spread memory over all NUMA nodes (docs/memory.md)");
 }
 
 std::unique_ptr<Context> make_context(const ComputeOptions& options) {
+  if (options.interleave) interleave_memory();
   return std::make_unique<Context>(choose_kernels(options.isa.c_str()), options.threads != 0 ? options.threads : usable_cores());
 }
 
 Model open_model(const ComputeOptions& options, Context& context) {
-  return Model(find_model_files(options.model).mlb, context.threads, {.check_quants = !options.skip_check});
+  return Model(find_model_files(options.model).mlb, context.threads,
+               {.check_quants = !options.skip_check,
+                .memory = options.huge_pages ? FileMemory::huge_pages : FileMemory::shared,
+                .lock = options.mlock});
 }
 
 void add_kv_option(CLI::App& command, KvType& kv) {

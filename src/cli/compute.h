@@ -16,15 +16,16 @@ struct ComputeOptions {
   std::string isa;
   int threads = 0;  ///< 0: the physical cores this process may use
   bool skip_check = false;
+  bool mlock = false, huge_pages = false, interleave = false;
 };
 
 /// A check of options that name a file: an empty name is none, and would count as the option not given.
 std::string not_empty(const std::string& value);
 
-/// Declares MODEL, -t, --isa and --skip-check.
+/// Declares MODEL, -t, --isa, --skip-check and where the weights lie in memory.
 void add_compute_options(CLI::App& command, ComputeOptions& options);
 
-/// Threads and kernels as asked for.
+/// Threads and kernels as asked for; and the NUMA policy, which counts for all memory from then on.
 std::unique_ptr<Context> make_context(const ComputeOptions& options);
 
 /// Opens and checks the .mlb that options.model names.

@@ -12,11 +12,10 @@ MlbWriter::MlbWriter(const std::string& path, const MlbHeader& header, std::span
   arrays_ = mlb_layout(canonical_.header, canonical_.flags, kMost, path_);
   const std::uint64_t end = arrays_.back().end();
   size_ = (end + kMlbAlign - 1) / kMlbAlign * kMlbAlign;
+  file_.set_size(size_);  // padding is what is never written
   const std::vector<std::uint8_t> head = mlb_header_bytes(canonical_.header);
   file_.write_at(0, head.data(), head.size());
   if (!canonical_.flags.empty()) file_.write_at(arrays_[0].offset, canonical_.flags.data(), canonical_.flags.size());
-  // Padding is what is never written; the last byte is, so that the file has its full length.
-  if (size_ > end) file_.write_at(size_ - 1, "", 1);
 }
 
 void MlbWriter::write_rows(std::size_t index, std::uint64_t row, std::uint64_t rows, Bytes q, Bytes d) {

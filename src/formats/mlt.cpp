@@ -65,7 +65,7 @@ bool same(const char* a, const char* b, std::size_t n) {
 }
 
 /// Ids in range, and the bytes of left and right joined are those of merged.
-void check_merge(std::string_view name, std::size_t rank, const MltMerge& merge, const BigVector<MltToken>& tokens) {
+void check_merge(std::string_view name, std::size_t rank, const MltMerge& merge, const AlignedVector<MltToken>& tokens) {
   for (const auto& [field, id] : {std::pair{"left", merge.left}, {"right", merge.right}, {"merged", merge.merged}})
     if (id >= tokens.size())
       fail(ML_E_FORMAT, "{}: merge {}: {} is {}, allowed is less than n_vocab = {}", name, rank, field, id, tokens.size());
@@ -77,7 +77,7 @@ void check_merge(std::string_view name, std::size_t rank, const MltMerge& merge,
 }
 
 /// Tokens stand anywhere in memory: what later merges need is fetched ahead.
-void prefetch_merge(std::size_t rank, const BigVector<MltMerge>& merges, const BigVector<MltToken>& tokens) {
+void prefetch_merge(std::size_t rank, const AlignedVector<MltMerge>& merges, const AlignedVector<MltToken>& tokens) {
   constexpr std::size_t kAhead = 16;
   const auto each = [&](std::size_t at, auto&& fetch) {
     if (at >= merges.size()) return;
@@ -102,11 +102,11 @@ void check_merges(std::string_view name, const Mlt& mlt) {
   second.get();
 }
 
-BigVector<MltToken> read_tokens(ByteReader& reader, std::uint32_t n_vocab, std::string_view name) {
+AlignedVector<MltToken> read_tokens(ByteReader& reader, std::uint32_t n_vocab, std::string_view name) {
   if (reader.remaining() / kTokenHeader < n_vocab)  // before memory is taken for a count the file cannot hold
     fail(ML_E_FORMAT, "{}: n_vocab is {}, but the {} bytes after the header hold at most {} tokens; the file is cut short or damaged", name,
          n_vocab, reader.remaining(), reader.remaining() / kTokenHeader);
-  BigVector<MltToken> tokens(n_vocab);
+  AlignedVector<MltToken> tokens(n_vocab);
   for (std::uint32_t id = 0; id < n_vocab; ++id) {
     if (reader.remaining() < kTokenHeader)
       fail(ML_E_FORMAT, "{}: token {} needs at least {} bytes, but only {} are left; the file is cut short", name, id, kTokenHeader,

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/big_vector.h"
+#include "base/aligned.h"
 #include "base/bytes.h"
 
 namespace krafla {
@@ -51,8 +51,8 @@ struct Mlt {
   std::uint32_t flags = 0;
   std::int32_t bos = -1;
   std::int32_t eos = -1;
-  BigVector<MltToken> tokens;
-  BigVector<MltMerge> merges;
+  AlignedVector<MltToken> tokens;
+  AlignedVector<MltMerge> merges;
   std::size_t trailing = 0;  // bytes after the last merge: allowed, shown by `inspect`, not written
 };
 

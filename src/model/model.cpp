@@ -38,7 +38,8 @@ void scan_quants(const Mlb& mlb, ThreadPool& threads, const std::string& path) {
 }  // namespace
 
 Model::Model(const std::string& path, ThreadPool& threads, const ModelOptions& options)
-    : path_(path), file_(path), mlb_(parse_mlb(file_.bytes(), path, {.check_quants = false})), rope_(mlb_.header) {
+    : path_(path), file_(path, options.memory), mlb_(parse_mlb(file_.bytes(), path, {.check_quants = false})), rope_(mlb_.header) {
+  if (options.lock) file_.lock(path);
   if (options.check_quants) scan_quants(mlb_, threads, path);
 }
 

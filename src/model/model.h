@@ -14,12 +14,14 @@ namespace krafla {
 
 struct ModelOptions {
   bool check_quants = true;  ///< scan the Q8_0 quants for -128, on all threads; touches the whole file
+  FileMemory memory = FileMemory::shared;
+  bool lock = false;  ///< keep the file in memory
 };
 
 class Model {
  public:
-  /// Maps and checks `path` (ML_E_IO, ML_E_FORMAT, ML_E_SHAPE as docs/formats/mlb.md lists them). The weights are used where
-  /// they lie.
+  /// Maps and checks `path` (ML_E_IO, ML_E_FORMAT, ML_E_SHAPE as docs/formats/mlb.md lists them; ML_E_MEMORY as MappedFile's). The weights
+  /// are used where they lie.
   Model(const std::string& path, ThreadPool& threads, const ModelOptions& options = {});
 
   const std::string& path() const { return path_; }

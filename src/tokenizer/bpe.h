@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/big_vector.h"
+#include "base/aligned.h"
 #include "formats/mlt.h"
 
 namespace krafla {
@@ -45,7 +45,7 @@ class MergeTable {
     const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
     return (key ^ key >> 29) * 0x9E3779B97F4A7C15u;
   }
-  BigVector<Entry> entries_;
+  AlignedVector<Entry> entries_;
   std::vector<std::uint64_t> there_;  // a bit for each hash: most pairs without a rule are known by it, and it stays in the cache
   std::size_t size_, mask_ = 0;
   int shift_ = 0, bit_shift_ = 0;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/big_vector.h"
+#include "base/aligned.h"
 #include "formats/mlt.h"
 
 namespace krafla {
@@ -70,7 +70,7 @@ class Vocabulary {
 
   std::string blob_;
   std::vector<std::size_t> offsets_;  // size() + 1
-  BigVector<Entry> index_;
+  AlignedVector<Entry> index_;
   int shift_ = 0;
   std::vector<std::uint64_t> there_;    // a bit for each hash: most strings that are no token are known by it
   std::vector<std::uint32_t> lengths_;  // by the hash of the first bytes

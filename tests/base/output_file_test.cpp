@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -53,6 +56,31 @@ TEST_F(OutputFileTest, AppearsOnCommitAndReplaces) {
   std::ofstream(path("plain")) << "x";
   ASSERT_EQ(::stat(path("a").c_str(), &made) | ::stat(path("plain").c_str(), &plain), 0);
   EXPECT_EQ(made.st_mode, plain.st_mode);
+}
+
+// Large files begin as zeros, part by part, while other threads write.
+TEST_F(OutputFileTest, SizesThatAreKnownChangeNoBytes) {
+  constexpr std::size_t kPiece = 100000, kSize = 7'654'321;
+  std::string want(kSize, '\0');
+  OutputFile file(path("a"));
+  file.set_size(kSize);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (std::size_t at = t * kPiece; at < kSize - kPiece; at += 4 * kPiece) {
+        if (at / kPiece % 7 == 3) continue;  // a gap
+        std::fill_n(want.begin() + static_cast<std::ptrdiff_t>(at), kPiece, static_cast<char>('a' + at / kPiece % 26));
+        file.write_at(at, &want[at], kPiece);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  file.commit();
+  EXPECT_TRUE(text(path("a")) == want);
+  OutputFile small(path("b"));
+  small.set_size(10);
+  small.write("x", 1);
+  small.commit();
+  EXPECT_EQ(text(path("b")), std::string("x") + std::string(9, '\0'));
 }
 
 TEST_F(OutputFileTest, NothingIsLeftWithoutCommit) {

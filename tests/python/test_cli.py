@@ -3,6 +3,7 @@
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
 import errno
+import ctypes
 import json
 import os
 import resource
@@ -18,6 +19,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
 KRAFLA = os.environ["KRAFLA"]
+PR_CAPBSET_DROP, CAP_IPC_LOCK = 24, 14  # of linux/prctl.h and linux/capability.h
 EXIT = {"ML_E_IO": 4, "ML_E_FORMAT": 5, "ML_E_SHAPE": 6}
 
 
@@ -183,13 +185,40 @@ class Logits(Case):
             prompt = oracle[file]["prompts"][-1]
             ids, out = self.folder / "ids.json", self.folder / "out.npy"
             ids.write_text(json.dumps(prompt["ids"]))
-            for options in ([], ["--chunk", 1], ["--chunk", 7, "-t", 1], ["-t", 4, "--isa", "scalar"]):
+            for options in ([], ["--chunk", 1], ["--chunk", 7, "-t", 1], ["-t", 4, "--isa", "scalar"], ["--huge-pages"]):
                 result = krafla("logits", DATA / "models" / file, "--ids", ids, "--out", out, "--kv", prompt["kv"], *options)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 logits = np.load(out)
                 self.assertEqual((logits.dtype, logits.ndim, logits.shape[0]), (np.float32, 2, len(prompt["ids"])))
                 digest = ref_forward.logits_digest(logits)
                 self.assertEqual(digest, prompt["fnv1a64"], (file, options))
+
+    def test_memory_options_change_no_bits(self):
+        model = DATA / "models/llama2-q4.mlb"
+        for options in (["--huge-pages"], ["--mlock"], ["--huge-pages", "--mlock"]):
+            result = krafla("verify", model, *options)
+            self.assertEqual((result.returncode, result.stdout.strip()), (0, b"88153a2b4dcab8c4"), result.stderr)
+        result = krafla("verify", model, "--numa-interleave")  # a kernel without NUMA, or a sandbox, may have no policies
+        if result.returncode:
+            self.assert_fails(result, 1, "ML_E_UNSUPPORTED", "NUMA")
+        else:
+            self.assertEqual(result.stdout.strip(), b"88153a2b4dcab8c4")
+        empty = self.folder / "empty.mlb"
+        empty.touch()
+        for options in ([], ["--huge-pages"], ["--mlock"]):
+            self.assert_fails(krafla("verify", empty, *options), 5, "empty.mlb: the file is empty")
+
+    def test_memory_that_may_not_be_locked(self):
+        import resource
+        model = self.folder / "m.mlb"
+        model.write_bytes((DATA / "models/llama2-q4.mlb").read_bytes())
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (4096, 4096))
+            if os.geteuid() == 0:
+                ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0)
+
+        self.assert_fails(krafla("verify", model, "--mlock", preexec_fn=limit), 1, "ML_E_MEMORY", "m.mlb", "4096")
 
     def test_verify_prints_the_oracles_digest(self):
         oracle = json.loads((DATA / "models/oracle.json").read_text())

@@ -30,29 +30,37 @@ std::size_t KvLayout::head_bytes() const {
 }
 
 PagePool::Page PagePool::take(KvLayout::Group group) {
-  AlignedArray<std::byte> memory;
+  const std::size_t size = layout_.page_bytes(group);
+  std::byte* page = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (!free_[group].empty()) {
-      memory = std::move(free_[group].back());
-      free_[group].pop_back();
-    }
+    if (free_[group].empty()) make_slab(group);
+    page = free_[group].back();
+    free_[group].pop_back();
+    // Its memory is untouched until it is first taken; free pages that were in use are taken first.
+    const std::size_t used = made_[group] - free_[group].size();
+    if (used > most_used_[group]) bytes_ += size * (used - most_used_[group]);
+    most_used_[group] = std::max(most_used_[group], used);
   }
-  if (memory.size() == 0) {
-    memory.grow(layout_.page_bytes(group));
-    const std::lock_guard lock(mutex_);
-    bytes_ += memory.size();
-    free_[group].reserve(++made_[group]);  // so that giving a page back never allocates
-  }
-  std::memset(memory.data(), 0, memory.size());
-  std::byte* data = memory.data();
-  auto holder = std::make_shared<AlignedArray<std::byte>>(std::move(memory));
-  return Page(data, [this, group, holder](std::byte*) { give_back(group, std::move(*holder)); });
+  std::memset(page, 0, size);
+  return Page(page, [this, group](std::byte* p) { give_back(group, p); });
 }
 
-void PagePool::give_back(KvLayout::Group group, AlignedArray<std::byte> memory) {
+/// Under the mutex.
+void PagePool::make_slab(KvLayout::Group group) {
+  constexpr std::size_t kSlab = 2 * kHugePage;  // what is not touched of it costs nothing
+  const std::size_t stride = (layout_.page_bytes(group) + 63) / 64 * 64;
+  const std::size_t count = std::max<std::size_t>(kSlab / stride, 1);
+  AlignedArray<std::byte> slab(count * stride);
+  free_[group].reserve(made_[group] + count);  // so that giving a page back never allocates
+  for (std::size_t i = count; i-- > 0;) free_[group].push_back(slab.data() + i * stride);
+  made_[group] += count;
+  slabs_.push_back(std::move(slab));
+}
+
+void PagePool::give_back(KvLayout::Group group, std::byte* page) {
   const std::lock_guard lock(mutex_);
-  free_[group].push_back(std::move(memory));
+  free_[group].push_back(page);
 }
 
 void Sequence::prepare(std::size_t n) {

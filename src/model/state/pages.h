@@ -64,7 +64,7 @@ class PagePool {
   explicit PagePool(const KvLayout& layout) : layout_(layout) {}
 
   const KvLayout& layout() const { return layout_; }
-  /// Bytes of all pages made so far, in use or free.
+  /// Bytes of all pages that were ever in use.
   std::size_t bytes() const { return bytes_; }
 
   using Page = std::shared_ptr<std::byte>;
@@ -72,12 +72,14 @@ class PagePool {
   Page take(KvLayout::Group group);
 
  private:
-  void give_back(KvLayout::Group group, AlignedArray<std::byte> memory);
+  void make_slab(KvLayout::Group group);
+  void give_back(KvLayout::Group group, std::byte* page);
 
   KvLayout layout_;
   std::mutex mutex_;
-  std::vector<AlignedArray<std::byte>> free_[KvLayout::groups];
-  std::size_t made_[KvLayout::groups] = {};
+  std::vector<AlignedArray<std::byte>> slabs_;  // several pages each, for huge pages
+  std::vector<std::byte*> free_[KvLayout::groups];
+  std::size_t made_[KvLayout::groups] = {}, most_used_[KvLayout::groups] = {};
   std::atomic<std::size_t> bytes_{0};
 };
 
