@@ -1,0 +1,63 @@
+// Nothing is allocated for a token: what decoding needs is there after the first steps, but for a new page every 64 positions.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "model/forward.h"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+void* counted_new(std::size_t size, std::size_t alignment) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment, size) != 0) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return counted_new(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) { return counted_new(size, static_cast<std::size_t>(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace krafla {
+namespace {
+
+TEST(Allocation, NoneForATokenWithinAPage) {
+  for (const char* name : {"all-q4.mlb", "linear-wide-q4.mlb", "llama3-q8.mlb"}) {
+    SCOPED_TRACE(name);
+    for (const int threads : {1, 3}) {
+      Context context(choose_kernels(""), threads);
+      const Model model(std::string(KRAFLA_TEST_DATA) + "/models/" + name, context.threads);
+      PagePool pool(KvLayout(model.mlb(), KvType::f16));
+      Sequence sequence(pool);
+      Batch batch;
+      std::vector<float> logits(model.header().vocab);
+      std::vector<BatchRow> rows(1);
+      const auto step = [&](std::size_t i) {
+        rows[0] = {&sequence, static_cast<std::int32_t>(i % model.header().vocab), true};
+        forward(model, context, batch, rows);
+        classify(model, context, batch, 0, 1, logits.data());
+      };
+      for (std::size_t i = 0; i < 4; ++i) step(i);
+      const long before = allocations;
+      for (std::size_t i = 4; i < 60; ++i) step(i);
+      EXPECT_EQ(allocations - before, 0);
+      for (std::size_t i = 60; i < 70; ++i) step(i);
+      EXPECT_GT(allocations - before, 0);  // the count counts
+    }
+  }
+}
+
+}  // namespace
+}  // namespace krafla
