@@ -94,8 +94,8 @@ void attend(benchmark::State& state, const Kernels* kernels, KvType type) {
   const std::vector<const float*> rows(nq, q.data());
   const std::vector<int> first(nq, 0), last(nq, kPage);
   for (auto _ : state) {
-    kernels->attend_page({rows.data(), first.data(), last.data(), nq, dim, k.data(), v.data(), type, 0.125f, 0, scratch.data(), m.data(),
-                          l.data(), o.data(), dim});
+    kernels->attend_page({rows.data(), first.data(), last.data(), nq, dim, k.data(), v.data(), nullptr, type, 0.125f, 0, scratch.data(),
+                          m.data(), l.data(), o.data(), dim});
     benchmark::DoNotOptimize(o.data());
   }
   state.counters["GMAC/s"] = benchmark::Counter(2e-9 * nq * dim * kPage, benchmark::Counter::kIsIterationInvariantRate);
@@ -122,7 +122,9 @@ void register_quantize(const std::string& isa, const Kernels* kernels) {
   const auto add = [&](const char* name, auto rows) { benchmark::RegisterBenchmark((isa + name).c_str(), quantize, rows, kernels); };
   using F = const float*;
   add("/q8_0/quantize", +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) { k.quantize_q8(x, n, true, q, d); });
-  add("/q4_0/search", +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) { k.quantize_q4_search(x, nullptr, n, q, d); });
+  add(
+      "/q4_0/search",
+      +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) { k.quantize_q4_search(x, nullptr, n, q, d); });
   add("/q4_0/weighted", +[](const Kernels& k, F x, F w, std::size_t n, std::uint8_t* q, float* d) { k.quantize_q4_search(x, w, n, q, d); });
   add("/q4_0/round", +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) { k.quantize_q4_round(x, n, q, d); });
 }
@@ -134,8 +136,16 @@ void register_all() {
     const std::string isa = *name;
     for (const bool q4 : {false, true}) {
       const std::string type = q4 ? "/q4_0" : "/q8_0";
-      benchmark::RegisterBenchmark((isa + type + "/gemv").c_str(), gemv, kernels, q4)->Args({576, 576})->Args({49152, 576})->Args({65536, 1536});
-      benchmark::RegisterBenchmark((isa + type + "/gemm").c_str(), gemm, kernels, q4)->Args({576, 576, 256})->Args({576, 1536, 256})->Args({576, 576, 8})->Args({576, 576, 16})->Args({576, 576, 32});
+      benchmark::RegisterBenchmark((isa + type + "/gemv").c_str(), gemv, kernels, q4)
+          ->Args({576, 576})
+          ->Args({49152, 576})
+          ->Args({65536, 1536});
+      benchmark::RegisterBenchmark((isa + type + "/gemm").c_str(), gemm, kernels, q4)
+          ->Args({576, 576, 256})
+          ->Args({576, 1536, 256})
+          ->Args({576, 576, 8})
+          ->Args({576, 576, 16})
+          ->Args({576, 576, 32});
     }
     benchmark::RegisterBenchmark((isa + "/attend/f16").c_str(), attend, kernels, KvType::f16)->Arg(1)->Arg(3)->Arg(48);
     benchmark::RegisterBenchmark((isa + "/attend/q8_0").c_str(), attend, kernels, KvType::q8_0)->Arg(1)->Arg(3)->Arg(48);

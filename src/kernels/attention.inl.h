@@ -1,37 +1,72 @@
 // A6: queries against one page. Scores and the weighted sum of values are the same small product
 // C[query][lane] = sum over k of A[query][k] * B[k][lane], k ascending, one accumulator per element.
 
-/// Q queries, V vectors of lanes: c[i * c_stride + 8v] for rows a[i] of k1 - k0 factors, b rows b_stride apart.
-template <int Q, int V>
-inline void product_block(const float* const* a, const float* b, size_t b_stride, int k0, int k1, float* c, size_t c_stride) {
-  F acc[Q][V];
-  unroll<Q>([&](auto i) { unroll<V>([&](auto v) { acc[i][v] = set1(0.0f); }); });
+inline W load_wide(const float* p) { return load16(p); }
+inline W load_wide(const uint16_t* p) { return load16_f16(p); }
+inline F load_narrow(const float* p) { return load(p); }
+inline F load_narrow(const uint16_t* p) { return load_f16(p); }
+
+/// What is read after B, and is fetched meanwhile: as many bytes as B has, row by row. Null: nothing.
+struct Ahead {
+  const uint8_t* at;
+  size_t row_bytes;
+
+  void fetch(size_t row) const {
+    if (at == nullptr) return;
+    for (size_t i = 0; i < row_bytes; i += 64) __builtin_prefetch(at + row * row_bytes + i);
+  }
+};
+
+/// Q queries, V vectors of lanes: c[i * c_stride + 16v] for rows a[i] of k1 - k0 factors, b rows b_stride apart, of f32 or f16.
+template <int Q, int V, class Element>
+inline void product_block(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, float* c, size_t c_stride,
+                          Ahead ahead) {
+  W acc[Q][V];
+  unroll<Q>([&](auto i) { unroll<V>([&](auto v) { acc[i][v] = set16(0.0f); }); });
   for (int k = k0; k < k1; ++k) {
-    const float* row = b + static_cast<size_t>(k) * b_stride;
-    F bv[V];
-    unroll<V>([&](auto v) { bv[v] = load(row + v * kLanes); });
+    const Element* row = b + static_cast<size_t>(k) * b_stride;
+    ahead.fetch(static_cast<size_t>(k - k0));
+    W bv[V];
+    unroll<V>([&](auto v) { bv[v] = load_wide(row + v * kWide); });
     unroll<Q>([&](auto i) {
-      const F av = set1(a[i][k]);
+      const W av = set16(a[i][k]);
       unroll<V>([&](auto v) { acc[i][v] = acc[i][v] + av * bv[v]; });
     });
   }
-  unroll<Q>([&](auto i) { unroll<V>([&](auto v) { store(c + i * c_stride + v * kLanes, acc[i][v]); }); });
+  unroll<Q>([&](auto i) { unroll<V>([&](auto v) { store(c + i * c_stride + v * kWide, acc[i][v]); }); });
+}
+
+/// The same for 8 lanes.
+template <int Q, class Element>
+inline void product_rest(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, float* c, size_t c_stride) {
+  F acc[Q];
+  unroll<Q>([&](auto i) { acc[i] = set1(0.0f); });
+  for (int k = k0; k < k1; ++k) {
+    const F bv = load_narrow(b + static_cast<size_t>(k) * b_stride);
+    unroll<Q>([&](auto i) { acc[i] = acc[i] + set1(a[i][k]) * bv; });
+  }
+  unroll<Q>([&](auto i) { store(c + i * c_stride, acc[i]); });
 }
 
 /// Q rows over `lanes` (a multiple of 8) columns.
-template <int Q>
-inline void product_rows(const float* const* a, const float* b, size_t b_stride, int k0, int k1, size_t lanes, float* c, size_t c_stride) {
+template <int Q, class Element>
+inline void product_rows(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c, size_t c_stride,
+                         Ahead ahead) {
+  constexpr size_t kMany = kProductVectors * kWide;
   size_t j = 0;
-  for (; j + 4 * kLanes <= lanes; j += 4 * kLanes) product_block<Q, 4>(a, b + j, b_stride, k0, k1, c + j, c_stride);
-  for (; j < lanes; j += kLanes) product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride);
+  for (; j + kMany <= lanes; j += kMany, ahead.at = nullptr)
+    product_block<Q, kProductVectors>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
+  for (; j + kWide <= lanes; j += kWide) product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride, {});
+  if (j < lanes) product_rest<Q>(a, b + j, b_stride, k0, k1, c + j, c_stride);
 }
 
-inline void product(const float* const* a, int n, const float* b, size_t b_stride, int k0, int k1, size_t lanes, float* c,
-                    size_t c_stride) {
+template <class Element>
+inline void product(const float* const* a, int n, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c,
+                    size_t c_stride, Ahead ahead = {}) {
   int i = 0;
-  for (; i + 3 <= n; i += 3) product_rows<3>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride);
-  if (n - i == 2) product_rows<2>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride);
-  if (n - i == 1) product_rows<1>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride);
+  for (; i + 3 <= n; i += 3, ahead.at = nullptr) product_rows<3>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
+  if (n - i == 2) product_rows<2>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
+  if (n - i == 1) product_rows<1>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
 }
 
 inline void decode_f16(const uint16_t* from, size_t n, float* to) {  // n: a multiple of 8
@@ -156,19 +191,21 @@ void attend_page(const AttendPage& p) {
     if (p.first[i] < first) first = p.first[i];
     if (p.last[i] > last) last = p.last[i];
   }
-  const float* k = static_cast<const float*>(p.k);
-  if (p.type == KvType::f16) {
-    decode_f16(static_cast<const uint16_t*>(p.k), dim * kPage, keys);
-    k = keys;
-  } else if (p.type == KvType::q8_0) {
-    decode_keys_q8(static_cast<const int8_t*>(p.k), dim, scales, keys);
-    k = keys;
+  // Up to three queries read each key and value once: halves are taken as they are. More have them made floats first.
+  const bool direct = p.type == KvType::f16 && p.nq <= 3 && dim % kLanes == 0;
+  if (direct) {
+    product(p.q, p.nq, static_cast<const uint16_t*>(p.k), kPage, 0, p.head_dim, kPage, scores, kPage,
+            {static_cast<const uint8_t*>(p.v), kPage * sizeof(uint16_t)});
+  } else {
+    const float* k = p.type == KvType::f32 ? static_cast<const float*>(p.k) : keys;
+    if (p.type == KvType::f16) decode_f16(static_cast<const uint16_t*>(p.k), dim * kPage, keys);
+    if (p.type == KvType::q8_0) decode_keys_q8(static_cast<const int8_t*>(p.k), dim, scales, keys);
+    if (p.type == KvType::q8_0)
+      decode_values_q8(static_cast<const int8_t*>(p.v), dim, first, last, padded, scales, values);
+    else
+      decode_values(p, first, last, padded, values);
+    product(p.q, p.nq, k, kPage, 0, p.head_dim, kPage, scores, kPage);
   }
-  if (p.type == KvType::q8_0)
-    decode_values_q8(static_cast<const int8_t*>(p.v), dim, first, last, padded, scales, values);
-  else
-    decode_values(p, first, last, padded, values);
-  product(p.q, p.nq, k, kPage, 0, p.head_dim, kPage, scores, kPage);
   for (int i = 0; i < p.nq; ++i) p.l[i] = softmax_page(scores + i * kPage, p.first[i], p.last[i], p.scale, p.softcap, p.m + i);
   // Queries with the same visible keys share the loads of V; invisible keys are never multiplied.
   for (int i = 0; i < p.nq;) {
@@ -178,7 +215,12 @@ void attend_page(const AttendPage& p) {
       e[n] = scores + (i + n) * kPage;
       ++n;
     }
-    product(e, n, values, padded, p.first[i], p.last[i], padded, p.o + i * p.o_stride, p.o_stride);
+    float* const o = p.o + i * p.o_stride;
+    if (direct)
+      product(e, n, static_cast<const uint16_t*>(p.v), dim, p.first[i], p.last[i], dim, o, p.o_stride,
+              {static_cast<const uint8_t*>(p.next_k), dim * sizeof(uint16_t)});
+    else
+      product(e, n, values, padded, p.first[i], p.last[i], padded, o, p.o_stride);
     i += n;
   }
 }

@@ -33,8 +33,9 @@ struct AttendPage {
   const int* last;        ///< [nq]
   int nq;
   int head_dim;
-  const void* k;  ///< [head_dim][64]; q8_0: int8, then f16 scales [blocks][64]
-  const void* v;  ///< [64][head_dim]; q8_0: int8, then f16 scales [64][blocks]
+  const void* k;       ///< [head_dim][64]; q8_0: int8, then f16 scales [blocks][64]
+  const void* v;       ///< [64][head_dim]; q8_0: int8, then f16 scales [64][blocks]
+  const void* next_k;  ///< the k of the next call, if that is known, to be fetched meanwhile; else null
   KvType type;
   float scale;
   float softcap;    ///< 0: none

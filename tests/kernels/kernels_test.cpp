@@ -443,7 +443,7 @@ TEST_P(EachKernels, AttentionPageFollowsA6) {
   for (const int dim : {2, 6, 20, 32, 42, 64, 72, 128})
     for (const KvType type : {KvType::f32, KvType::f16, KvType::q8_0})
       for (const float cap : {0.0f, 5.0f}) {
-        const int nq = 8;
+        constexpr int kMost = 8;
         std::vector<float> k = random_floats(dim * kPage, rng_), v = random_floats(dim * kPage, rng_);
         v[3 * dim] = kInf;  // position 3 is invisible to some: it must not leak
         std::vector<std::uint16_t> k16(k.size()), v16(v.size());
@@ -455,20 +455,23 @@ TEST_P(EachKernels, AttentionPageFollowsA6) {
         if (type == KvType::q8_0) k = k8.decoded, v = v8.decoded;
         const void* keys[] = {k16.data(), k.data(), k8.bytes.data()};
         const void* values[] = {v16.data(), v.data(), v8.bytes.data()};
-        const std::vector<float> q = random_floats(nq * dim, rng_, 2);
-        const int first[nq] = {0, 0, 0, 4, 5, 5, 63, 0}, last[nq] = {64, 64, 3, 64, 17, 17, 64, 1};
-        const float* rows[nq];
-        for (int i = 0; i < nq; ++i) rows[i] = q.data() + i * dim;
+        const std::vector<float> q = random_floats(kMost * dim, rng_, 2);
+        const int first[kMost] = {0, 0, 0, 4, 5, 5, 63, 0}, last[kMost] = {64, 64, 3, 64, 17, 17, 64, 1};
+        const float* rows[kMost];
+        for (int i = 0; i < kMost; ++i) rows[i] = q.data() + i * dim;
         const std::size_t stride = (dim + 7) / 8 * 8;
-        Aligned scratch(attend_scratch(dim, nq) * sizeof(float));
-        std::vector<float> m(nq), l(nq), o(nq * stride);
-        kernels_->attend_page({rows, first, last, nq, dim, keys[static_cast<int>(type)], values[static_cast<int>(type)], type, 0.3f, cap,
-                               static_cast<float*>(scratch.data()), m.data(), l.data(), o.data(), stride});
-        ASSERT_TRUE(scratch.intact());
-        for (int i = 0; i < nq; ++i) {
-          const PageResult want = reference_page(rows[i], k, v, dim, first[i], last[i], 0.3f, cap);
-          ASSERT_TRUE(same_bits(m[i], want.m) && same_bits(l[i], want.l)) << dim << " " << i;
-          expect_same({o.begin() + i * stride, o.begin() + i * stride + dim}, want.o, fmt::format("o dim {} query {}", dim, i));
+        for (const auto& [from, nq] : {std::pair{0, kMost}, {0, 1}, {0, 2}, {0, 3}, {2, 2}, {3, 3}, {7, 1}}) {
+          Aligned scratch(attend_scratch(dim, nq) * sizeof(float));
+          std::vector<float> m(nq), l(nq), o(nq * stride);
+          kernels_->attend_page({rows + from, first + from, last + from, nq, dim, keys[static_cast<int>(type)],
+                                 values[static_cast<int>(type)], nq == 2 ? k.data() : nullptr, type, 0.3f, cap,
+                                 static_cast<float*>(scratch.data()), m.data(), l.data(), o.data(), stride});
+          ASSERT_TRUE(scratch.intact());
+          for (int i = 0; i < nq; ++i) {
+            const PageResult want = reference_page(rows[from + i], k, v, dim, first[from + i], last[from + i], 0.3f, cap);
+            ASSERT_TRUE(same_bits(m[i], want.m) && same_bits(l[i], want.l)) << dim << " " << i;
+            expect_same({o.begin() + i * stride, o.begin() + i * stride + dim}, want.o, fmt::format("o dim {} query {}", dim, i));
+          }
         }
       }
 }

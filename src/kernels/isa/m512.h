@@ -5,8 +5,11 @@ struct WI {
   __m512i v;
 };
 
+constexpr int kProductVectors = 4;  // W of a product in attention: three queries have 12 sums
+
 inline W set16(float x) { return _mm512_set1_ps(x); }
 inline W load16(const float* p) { return _mm512_loadu_ps(p); }
+inline W load16_f16(const uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
 inline void store(float* p, W a) { _mm512_storeu_ps(p, a); }
 inline W to_float(WI a) { return _mm512_cvtepi32_ps(a.v); }
 

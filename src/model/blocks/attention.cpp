@@ -194,10 +194,12 @@ Seen attend_page(const Shape& shape, const KvLayout& layout, Context& context, c
   }
   if (seen.count == 0) return seen;
   const std::byte* memory = queries.run.sequence->page(shape.pages, page);
+  const std::byte* next = page < queries.last_page() ? queries.run.sequence->page(shape.pages, page + 1) : nullptr;
   context.kernels.attend_page({queries.q + seen.from, queries.first, queries.last, static_cast<int>(seen.count),
                                static_cast<int>(shape.head_dim), memory + layout.k_offset(shape.layer, queries.kv_head),
-                               memory + layout.v_offset(shape.layer, queries.kv_head), layout.type(), shape.scale, shape.softcap,
-                               queries.kernel, page_m, page_l, page_o, shape.padded});
+                               memory + layout.v_offset(shape.layer, queries.kv_head),
+                               next != nullptr ? next + layout.k_offset(shape.layer, queries.kv_head) : nullptr, layout.type(), shape.scale,
+                               shape.softcap, queries.kernel, page_m, page_l, page_o, shape.padded});
   return seen;
 }
 
