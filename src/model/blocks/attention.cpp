@@ -239,18 +239,21 @@ void attend_by_tiles(const Shape& shape, const KvLayout& layout, Context& contex
   });
 }
 
-/// Single tokens with long pasts: each page is an item of its own, so that few heads still occupy all threads.
+/// Single tokens with long pasts: a few pages are an item, so that few heads still occupy all threads.
 void attend_by_pages(const Shape& shape, const KvLayout& layout, Context& context, Batch& batch, std::size_t most_pages) {
+  constexpr std::size_t kPages = 4;                           // of an item: their keys are fetched ahead
   const std::size_t slot = shape.group * (shape.padded + 2);  // a page's m, l and o
+  const std::size_t items = (most_pages + kPages - 1) / kPages;
   const std::size_t units = batch.tiles.size() * shape.kv_heads;
   batch.partials.grow(units * most_pages * slot);
-  context.threads.run(units * most_pages, [&](std::size_t item, int thread) {
-    const std::size_t unit = item / most_pages;
+  context.threads.run(units * items, [&](std::size_t item, int thread) {
+    const std::size_t unit = item / items;
     const Queries queries(shape, context, thread, batch, batch.tiles[unit / shape.kv_heads], unit % shape.kv_heads);
-    const std::size_t page = queries.first_page(shape) + item % most_pages;
-    if (page > queries.last_page()) return;
-    float* partial = batch.partials.data() + item * slot;
-    attend_page(shape, layout, context, queries, page, partial, partial + shape.group, partial + 2 * shape.group);
+    const std::size_t first = queries.first_page(shape), from = first + item % items * kPages;
+    for (std::size_t page = from; page < from + kPages && page <= queries.last_page(); ++page) {
+      float* partial = batch.partials.data() + (unit * most_pages + page - first) * slot;
+      attend_page(shape, layout, context, queries, page, partial, partial + shape.group, partial + 2 * shape.group);
+    }
   });
   context.threads.run(units, [&](std::size_t unit, int thread) {
     const Queries queries(shape, context, thread, batch, batch.tiles[unit / shape.kv_heads], unit % shape.kv_heads);
