@@ -49,19 +49,20 @@ void check_token(std::string_view name, std::size_t id, std::uint8_t attr, std::
   if (attr == kMltByte && length != 1) fail(ML_E_FORMAT, "{}: token {}: len of a byte token is {}, allowed is 1", name, id, length);
 }
 
-/// memcmp() == 0 without a call: most tokens are short, and there are half a million rules.
-bool same(const char* a, const char* b, std::size_t n) {
+/// Whether two texts of one size are equal, without a call: most tokens are short, and there are half a million rules.
+bool same(std::string_view a, std::string_view b) {
+  const std::size_t n = a.size();
   const auto differ = [&]<class T>(T, std::size_t at) {
     T x, y;
-    std::memcpy(&x, a + at, sizeof x);
-    std::memcpy(&y, b + at, sizeof y);
+    std::memcpy(&x, &a[at], sizeof x);
+    std::memcpy(&y, &b[at], sizeof y);
     return x ^ y;
   };
-  if (n > 16) return std::memcmp(a, b, n) == 0;
+  if (n > 16) return a == b;
   if (n >= 8) return (differ(std::uint64_t{}, 0) | differ(std::uint64_t{}, n - 8)) == 0;
   if (n >= 4) return (differ(std::uint32_t{}, 0) | differ(std::uint32_t{}, n - 4)) == 0;
   if (n >= 2) return (differ(std::uint16_t{}, 0) | differ(std::uint16_t{}, n - 2)) == 0;
-  return n == 0 || *a == *b;
+  return n == 0 || a[0] == b[0];
 }
 
 /// Ids in range, and the bytes of left and right joined are those of merged.
@@ -70,8 +71,7 @@ void check_merge(std::string_view name, std::size_t rank, const MltMerge& merge,
     if (id >= tokens.size())
       fail(ML_E_FORMAT, "{}: merge {}: {} is {}, allowed is less than n_vocab = {}", name, rank, field, id, tokens.size());
   const std::string_view left = tokens[merge.left].bytes, right = tokens[merge.right].bytes, merged = tokens[merge.merged].bytes;
-  if (left.size() + right.size() != merged.size() || !same(merged.data(), left.data(), left.size()) ||
-      !same(merged.data() + left.size(), right.data(), right.size()))
+  if (left.size() + right.size() != merged.size() || !same(merged.substr(0, left.size()), left) || !same(merged.substr(left.size()), right))
     fail(ML_E_FORMAT, "{}: merge {}: the bytes of tokens {} and {} joined are not those of the merged token {}", name, rank, merge.left,
          merge.right, merge.merged);
 }

@@ -70,5 +70,33 @@ TEST(Mlt, WriterRefusesWhatTheReaderWould) {
   EXPECT_TRUE(folder.is_empty());
 }
 
+// Every byte of a merge's parts counts, at every length; and the rule that is named is the first bad one, of both threads' halves.
+TEST(Mlt, MergesAreComparedByteByByte) {
+  const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
+  for (std::size_t left = 0; left <= 20; ++left)
+    for (const std::size_t right : {std::size_t{0}, std::size_t{1}, std::size_t{9}, 20 - left}) {
+      const std::string_view whole = std::string_view(letters).substr(0, left + right);
+      Mlt mlt;
+      mlt.tokens = {{whole.substr(0, left), 0}, {whole.substr(left), 0}, {whole, 0}};
+      mlt.merges = {{0, 1, 2}};
+      EXPECT_NO_THROW(mlt_bytes("good.mlt", mlt)) << left << "+" << right;
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        std::string other(whole);
+        other[i] ^= 1;
+        mlt.tokens[2].bytes = other;
+        EXPECT_EQ(outcome([&] { mlt_bytes("bad.mlt", mlt); }).first, "ML_E_FORMAT") << left << "+" << right << " at " << i;
+      }
+    }
+  Mlt many;
+  many.tokens = {{"a", 0}, {"b", 0}, {"ab", 0}};
+  many.merges.assign(100000, {0, 1, 2});
+  EXPECT_NO_THROW(mlt_bytes("many.mlt", many));
+  for (const std::size_t first : {99999u, 50000u, 49999u, 0u}) {
+    many.merges[first] = {1, 0, 2};
+    EXPECT_NE(outcome([&] { mlt_bytes("many.mlt", many); }).second.find("merge " + std::to_string(first) + ":"), std::string::npos)
+        << first;
+  }
+}
+
 }  // namespace
 }  // namespace krafla
