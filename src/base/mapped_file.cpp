@@ -36,6 +36,16 @@ MappedFile::MappedFile(const std::string& path) {
   bytes_ = Bytes(static_cast<const std::uint8_t*>(address), static_cast<std::size_t>(size));
 }
 
+MappedFile MappedFile::in_memory(std::size_t size, const std::function<void(std::span<std::uint8_t>)>& fill) {
+  void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) fail(ML_E_MEMORY, "{} bytes of memory cannot be had: {}", size, std::strerror(errno));
+  MappedFile made;
+  made.bytes_ = Bytes(static_cast<const std::uint8_t*>(address), size);
+  fill({static_cast<std::uint8_t*>(address), size});
+  ::mprotect(address, size, PROT_READ);
+  return made;
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {

@@ -24,6 +24,9 @@ std::string not_empty(const std::string& value);
 /// Declares MODEL, -t, --isa and --skip-check.
 void add_compute_options(CLI::App& command, ComputeOptions& options);
 
+/// Declares --isa and --skip-check alone.
+void add_kernel_options(CLI::App& command, ComputeOptions& options);
+
 /// Threads and kernels as asked for.
 std::unique_ptr<Context> make_context(const ComputeOptions& options);
 
