@@ -104,7 +104,28 @@ double cgroup_quota() {
   return std::isinf(least) ? 0 : least;
 }
 
+/// The number after a word in a file of "word number" lines, or `otherwise`.
+std::uint64_t read_line(const std::string& path, std::string_view word, std::uint64_t otherwise) {
+  std::ifstream file(path);
+  std::string first;
+  for (std::uint64_t number = 0; file >> first; file.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
+    if (first == word && file >> number) return number;
+  return otherwise;
+}
+
+/// What cgroup v2 still allows, file pages that can be dropped included; the largest number when there is no limit.
+std::uint64_t cgroup_memory() {
+  const std::string folder = "/sys/fs/cgroup/";
+  std::ifstream most(folder + "memory.max"), now(folder + "memory.current");
+  std::uint64_t limit = 0, used = 0;
+  if (!(most >> limit) || !(now >> used)) return std::numeric_limits<std::uint64_t>::max();
+  used -= std::min(used, read_line(folder + "memory.stat", "inactive_file", 0));
+  return limit > used ? limit - used : 1;
+}
+
 }  // namespace
+
+std::uint64_t available_memory() { return std::min(read_line("/proc/meminfo", "MemAvailable:", 0) << 10, cgroup_memory()); }
 
 CpuCores cpu_cores() {
   CpuCores result;

@@ -1,7 +1,8 @@
-// What this machine offers: instruction sets (asked of the CPU and of the operating system), cores and caches.
+// What this machine offers: instruction sets (asked of the CPU and of the operating system), cores, caches and memory.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct CpuCache {
 };
 /// Level by level; empty where Linux does not say.
 std::vector<CpuCache> cpu_caches();
+
+/// Bytes that this process may still take without driving the machine, or the cgroup it is in, to its limit; 0 where Linux does not say.
+std::uint64_t available_memory();
 
 /// The processor's own name for itself; empty where it has none.
 std::string cpu_model();

@@ -77,6 +77,17 @@ void MappedFile::lock(const std::string& path) const {
        std::strerror(why), limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur));
 }
 
+MappedFile MappedFile::in_memory(std::size_t size, const std::function<void(std::span<std::uint8_t>)>& fill) {
+  void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) fail(ML_E_MEMORY, "{} bytes of memory cannot be had: {}", size, std::strerror(errno));
+  MappedFile made;
+  made.bytes_ = Bytes(static_cast<const std::uint8_t*>(address), size);
+  advise_huge_pages(address, size);
+  fill({static_cast<std::uint8_t*>(address), size});
+  ::mprotect(address, size, PROT_READ);
+  return made;
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {

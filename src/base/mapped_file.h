@@ -1,6 +1,8 @@
 // A file mapped read-only into memory.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 
 #include "base/bytes.h"
@@ -20,6 +22,10 @@ class MappedFile {
   /// Maps `path`. ML_E_IO if it cannot be opened or is not a regular file; an empty file gives an empty span. huge_pages: also ML_E_IO if
   /// it cannot be read, ML_E_MEMORY if there is no memory for it.
   explicit MappedFile(const std::string& path, FileMemory memory = FileMemory::shared);
+
+  /// Memory that belongs to no file, in huge pages as a mapped one would be: `size` zeros, written once by `fill` and read-only from then
+  /// on. ML_E_MEMORY if there is no address space for it.
+  static MappedFile in_memory(std::size_t size, const std::function<void(std::span<std::uint8_t>)>& fill);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

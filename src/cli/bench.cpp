@@ -1,111 +1,263 @@
-// `krafla bench`: tokens per second of prefill and decode, as text or JSON.
+// `krafla bench`: how fast a model runs beside what this machine allows, as a table, JSON or a plot.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "base/counted.h"
+#include "base/cpu.h"
+#include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
-#include "model/forward.h"
+#include "eval/plot.h"
+#include "eval/speed.h"
+#include "model/random_model.h"
 
 namespace krafla::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct BenchOptions {
   ComputeOptions compute;
-  std::vector<std::size_t> prefill{512}, decode{128};
-  std::size_t depth = 0, chunk = 256;
+  std::string shape, save, plot;
+  MatrixType type = MatrixType::q8_0;
+  std::vector<std::size_t> prefill{512}, decode{128}, depth{0}, batch{1};
+  std::vector<int> threads;  // empty: the default's one
+  std::size_t chunk = 256;
   int repeats = 3;
   KvType kv = KvType::f16;
   bool json = false;
 };
 
-class Bench {
- public:
-  explicit Bench(const BenchOptions& options)
-      : options_(options),
-        context_(make_context(options.compute)),
-        model_(open_model(options.compute, *context_)),
-        logits_(model_.header().vocab) {}
+/// One measured combination.
+struct Cell {
+  bool decode;
+  std::size_t n, depth, batch;
+  int threads;
+  Speed speed;
+  Limits limits;
 
-  const Context& context() const { return *context_; }
-
-  /// Tokens per second of feeding n tokens, `step` a forward call, after `depth` others; the median of the repeats.
-  double measure(std::size_t n, std::size_t step) {
-    PagePool pool(KvLayout(model_.mlb(), options_.kv));
-    Sequence sequence(pool);
-    feed(sequence, options_.depth, options_.chunk);
-    std::vector<double> rates;
-    for (int i = 0; i < options_.repeats; ++i) {
-      Sequence copy = sequence;
-      const auto start = Clock::now();
-      feed(copy, n, step);
-      rates.push_back(static_cast<double>(n) / std::chrono::duration<double>(Clock::now() - start).count());
-    }
-    std::sort(rates.begin(), rates.end());
-    return rates[rates.size() / 2];
-  }
-
- private:
-  void feed(Sequence& sequence, std::size_t n, std::size_t step) {
-    std::vector<BatchRow> rows;
-    for (std::size_t done = 0; done < n; done += rows.size()) {
-      rows.clear();
-      for (std::size_t i = done; i < n && rows.size() < step; ++i)
-        rows.push_back({&sequence, static_cast<std::int32_t>((i * 7919 + 1) % model_.header().vocab), false});
-      rows.back().wants_logits = step == 1 || done + rows.size() == n;  // a prefill needs the last row's only
-      forward(model_, *context_, batch_, rows);
-      if (rows.back().wants_logits) classify(model_, *context_, batch_, 0, 1, logits_.data());
-    }
-  }
-
-  const BenchOptions& options_;
-  std::unique_ptr<Context> context_;
-  Model model_;
-  Batch batch_;
-  std::vector<float> logits_;
+  double rate() const { return speed.tokens / speed.seconds; }
+  double limit() const { return speed.tokens / limits.seconds(speed.work); }
+  double bytes_s() const { return speed.work.bytes / speed.seconds; }
+  double multiply_adds_s() const { return speed.work.multiply_adds / speed.seconds; }
 };
 
-void run(const BenchOptions& options) {
-  Bench bench(options);
-  nlohmann::json report = {
-      {"isa", bench.context().kernels.name}, {"prefill", nlohmann::json::array()}, {"decode", nlohmann::json::array()}};
-  const auto measure = [&](const char* kind, const std::vector<std::size_t>& counts, std::size_t step) {
-    for (const std::size_t n : counts) {
-      const double rate = bench.measure(n, step);
-      report[kind].push_back(
-          {{"n", n}, {"depth", options.depth}, {"batch", 1}, {"threads", bench.context().threads.size()}, {"tok_s", rate}});
-      if (!options.json) std::printf("%-8s %12s at depth %zu: %8.1f tok/s\n", kind, counted(n, "token").c_str(), options.depth, rate);
+/// Positions that the longest history and what is measured on it take.
+std::size_t positions(const BenchOptions& o) {
+  const auto most = [](const std::vector<std::size_t>& values) { return *std::max_element(values.begin(), values.end()); };
+  return most(o.depth) + std::max(most(o.prefill), most(o.decode));
+}
+
+/// Refuses what cannot be measured before anything is. `weights`: bytes that have yet to be made.
+void check_size(const BenchOptions& o, const std::string& name, const Mlb& mlb, double weights) {
+  const std::size_t most = positions(o);
+  if (most > mlb.header.max_seq)
+    fail(ML_E_ARG, "{}: --depth and what is measured on it reach {} positions; the model's max_seq is {}", name, most, mlb.header.max_seq);
+  const KvLayout layout(mlb, o.kv);
+  std::size_t kept = 0;  // layers that keep keys and values
+  for (const MlbLayer& layer : mlb.layers) kept += (layer.flags & kLayerLinear) == 0;
+  const std::size_t batch = *std::max_element(o.batch.begin(), o.batch.end());
+  const double one = static_cast<double>(layout.position_bytes() * kept) * static_cast<double>(most) +
+                     static_cast<double>(layout.page_bytes(KvLayout::linear));
+  const double states = one * static_cast<double>(batch);
+  const auto have = static_cast<double>(available_memory());
+  if (have > 0 && weights + states > have)
+    fail(ML_E_MEMORY,
+         "{}: {:.1f} GB of weights to make and {:.1f} GB for the state of {} of {} positions, but {:.1f} GB of memory are available", name,
+         weights * 1e-9, states * 1e-9, counted(batch, "sequence"), most, have * 1e-9);
+}
+
+Model open(const BenchOptions& o, Context& context) {
+  if (o.shape.empty()) {
+    Model model = open_model(o.compute, context);
+    check_size(o, model.path(), model.mlb(), 0);
+    return model;
+  }
+  const ModelShape& shape = find_shape(o.shape);
+  Mlb outline;
+  outline.header = shape.header;
+  for (const std::uint8_t flags : shape.flags()) outline.layers.emplace_back().flags = flags;
+  check_size(o, "--shape " + o.shape, outline, static_cast<double>(shape_size(shape, o.type).bytes));
+  return random_model(shape, o.type, context.threads);
+}
+
+void save(const std::string& path, Bytes bytes) {
+  OutputFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+void print_header(const Model& model, const char* isa) {
+  std::printf("%s: %s, %.1f MB, %s\n", model.path().c_str(), matrix_type_name(static_cast<MatrixType>(model.header().wtype)),
+              static_cast<double>(model.bytes().size()) * 1e-6, isa);
+  std::printf("%-8s %7s %7s %6s %8s %10s %10s %8s %6s %9s %6s\n", "", "threads", "depth", "batch", "tokens", "tokens/s", "ms/token", "GB/s",
+              "%", "GMAC/s", "%");
+}
+
+void print_limits(int threads, const Limits& limits) {
+  std::printf("%-8s %7d %7s %6s %8s %10s %10s %8.1f %6s %9.1f\n", "limit", threads, "", "", "", "", "", limits.bytes_s * 1e-9, "",
+              limits.multiply_adds_s * 1e-9);
+}
+
+void print_cell(const Cell& c) {
+  std::printf("%-8s %7d %7zu %6zu %8zu %10.1f %10.2f %8.1f %6.0f %9.1f %6.0f\n", c.decode ? "decode" : "prefill", c.threads, c.depth,
+              c.batch, c.n, c.rate(), 1e3 / c.rate(), c.bytes_s() * 1e-9, 100 * c.bytes_s() / c.limits.bytes_s, c.multiply_adds_s() * 1e-9,
+              100 * c.multiply_adds_s() / c.limits.multiply_adds_s);
+  std::fflush(stdout);
+}
+
+nlohmann::json json_of(const Cell& c) {
+  return {{"n", c.n},
+          {"depth", c.depth},
+          {"batch", c.batch},
+          {"threads", c.threads},
+          {"tok_s", c.rate()},
+          {"limit_tok_s", c.limit()},
+          {"gb_s", c.bytes_s() * 1e-9},
+          {"gmac_s", c.multiply_adds_s() * 1e-9},
+          {"gb_share", c.bytes_s() / c.limits.bytes_s},
+          {"gmac_share", c.multiply_adds_s() / c.limits.multiply_adds_s}};
+}
+
+/// Tokens a second over what was varied: depth, else threads, else batch; a line, and its limit, for each combination of the rest.
+Plot plot_of(const BenchOptions& o, const std::string& name, const std::vector<Cell>& cells) {
+  enum class Axis { depth, threads, batch };
+  const Axis axis = o.depth.size() > 1     ? Axis::depth
+                    : o.threads.size() > 1 ? Axis::threads
+                    : o.batch.size() > 1   ? Axis::batch
+                                           : Axis::depth;
+  Plot plot{name, axis == Axis::depth ? "depth" : axis == Axis::threads ? "threads" : "sequences at once", "tokens per second", {}};
+  for (const Cell& c : cells) {
+    std::string rest = fmt::format("{} {}", c.decode ? "decode" : "prefill", c.n);
+    if (axis != Axis::depth) rest += fmt::format(", depth {}", c.depth);
+    if (axis != Axis::threads) rest += fmt::format(", {}", counted(static_cast<std::uint64_t>(c.threads), "thread"));
+    if (axis != Axis::batch && c.decode) rest += fmt::format(", batch {}", c.batch);
+    const double x = axis == Axis::depth ? static_cast<double>(c.depth) : axis == Axis::threads ? c.threads : static_cast<double>(c.batch);
+    auto line = std::find_if(plot.lines.begin(), plot.lines.end(), [&](const PlotLine& l) { return l.name == rest; });
+    if (line == plot.lines.end()) {
+      plot.lines.push_back({rest, {}, false});
+      plot.lines.push_back({"its limit", {}, true});
+      line = plot.lines.end() - 2;
     }
+    line[0].points.emplace_back(x, c.rate());
+    line[1].points.emplace_back(x, c.limit());
+  }
+  return plot;
+}
+
+/// All combinations for one number of threads.
+void measure(const BenchOptions& o, const Model& model, Context& context, std::vector<Cell>& cells) {
+  const Limits limits = measure_limits(model, context);
+  if (!o.json) print_limits(context.threads.size(), limits);
+  SpeedTest test(model, context, o.kv);
+  const auto add = [&](Cell cell) {
+    cell.threads = context.threads.size();
+    cell.limits = limits;
+    cells.push_back(cell);
+    if (!o.json) print_cell(cell);
   };
-  measure("prefill", options.prefill, options.chunk);
-  measure("decode", options.decode, 1);
-  if (options.json) std::printf("%s\n", report.dump().c_str());
+  for (const std::size_t depth : o.depth) {
+    for (const std::size_t n : o.prefill)
+      if (n > 0)
+        add({.decode = false,
+             .n = n,
+             .depth = depth,
+             .batch = 1,
+             .threads = 0,
+             .speed = test.prefill(n, depth, o.chunk, o.repeats),
+             .limits = {}});
+    for (const std::size_t batch : o.batch)
+      for (const std::size_t n : o.decode)
+        if (n > 0)
+          add({.decode = true,
+               .n = n,
+               .depth = depth,
+               .batch = batch,
+               .threads = 0,
+               .speed = test.decode(n, depth, batch, o.repeats),
+               .limits = {}});
+  }
+}
+
+void run(BenchOptions& o) {
+  if (o.shape.empty() == o.compute.model.empty()) fail(ML_E_ARG, "either a MODEL or --shape NAME is needed, one of them");
+  if (o.threads.empty()) o.threads.push_back(usable_cores());
+  std::unique_ptr<OutputFile> plot_file;  // opened first: a path that cannot be written is known before the long part
+  if (!o.plot.empty()) plot_file = std::make_unique<OutputFile>(o.plot);
+  const Kernels& kernels = choose_kernels(o.compute.isa.c_str());
+  auto context = std::make_unique<Context>(kernels, *std::max_element(o.threads.begin(), o.threads.end()));
+  const Model model = open(o, *context);
+  if (!o.save.empty()) save(o.save, model.bytes());
+  if (!o.json) print_header(model, kernels.name);
+
+  std::vector<Cell> cells;
+  for (const int threads : o.threads) {
+    context.reset();
+    context = std::make_unique<Context>(kernels, threads);
+    measure(o, model, *context, cells);
+  }
+  if (o.json) {
+    nlohmann::json report = {{"isa", kernels.name},
+                             {"model", model.path()},
+                             {"bytes", model.bytes().size()},
+                             {"limits", nlohmann::json::array()},
+                             {"prefill", nlohmann::json::array()},
+                             {"decode", nlohmann::json::array()}};
+    for (const Cell& c : cells) {
+      report[c.decode ? "decode" : "prefill"].push_back(json_of(c));
+      const nlohmann::json limits = {
+          {"threads", c.threads}, {"gb_s", c.limits.bytes_s * 1e-9}, {"gmac_s", c.limits.multiply_adds_s * 1e-9}};
+      if (report["limits"].empty() || report["limits"].back() != limits) report["limits"].push_back(limits);
+    }
+    std::printf("%s\n", report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  }
+  if (plot_file) {
+    const std::string text = svg(plot_of(o, model.path(), cells));
+    plot_file->write(text.data(), text.size());
+    plot_file->commit();
+  }
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Measure prefill and decode speed");
-  auto options = std::make_shared<BenchOptions>();
-  add_compute_options(*command, options->compute);
-  const auto count = CLI::Range(std::size_t{1}, std::size_t{1} << 24);
-  command->add_option("--prefill", options->prefill, "Prompt lengths to measure")->check(count)->delimiter(',')->capture_default_str();
-  command->add_option("--decode,-n", options->decode, "Numbers of single steps to measure")
-      ->check(count)
-      ->delimiter(',')
+  CLI::App* command = app.add_subcommand("bench", "Measure speed at depths, batch sizes and threads, beside what this machine allows");
+  auto o = std::make_shared<BenchOptions>();
+  const auto list = [&](const char* name, auto& values, const char* what, const CLI::Validator& allowed) {
+    return command->add_option(name, values, what)->check(allowed)->delimiter(',')->allow_extra_args(false);
+  };
+  const auto count = CLI::Range(std::size_t{0}, std::size_t{1} << 24);
+  command->add_option("model", o->compute.model, "NAME, NAME.mlb or any file of the model; or --shape");
+  std::string shapes;
+  for (const ModelShape& shape : model_shapes()) shapes += std::string(shapes.empty() ? "" : ", ") + shape.name;
+  command->add_option("--shape", o->shape, "Random weights of a published model's sizes in place of a model: " + shapes);
+  command
+      ->add_option_function<std::string>(
+          "--type", [o](const std::string& type) { o->type = type == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0; },
+          "Type of --shape's weights; q8_0")
+      ->check(CLI::IsMember({"q8_0", "q4_0"}))
+      ->needs("--shape");
+  command->add_option("--save", o->save, "Write --shape's weights to this .mlb")->check(not_empty)->needs("--shape");
+  list("--prefill", o->prefill, "Prompt lengths to measure; 0: none", count)->capture_default_str();
+  list("--decode,-n", o->decode, "Numbers of steps to measure; 0: none", count)->capture_default_str();
+  list("--depth", o->depth, "Positions that are there before", count)->capture_default_str();
+  list("--batch", o->batch, "Sequences that a step of decode goes on with, each with its own history", CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--depth", options->depth, "Positions that are there before")->capture_default_str();
-  command->add_option("--chunk", options->chunk, "Positions a forward call of a prefill")->check(count)->capture_default_str();
-  command->add_option("-r,--repeats", options->repeats, "The median of this many runs")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_flag("--json", options->json, "Print JSON");
-  add_kv_option(*command, options->kv);
-  command->callback([options] { run(*options); });
+  list("-t,--threads", o->threads, "Threads; the default is one for each physical core this process may use", CLI::Range(1, 1024));
+  command->add_option("--chunk", o->chunk, "Positions a forward call of a prefill")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 24))
+      ->capture_default_str();
+  command->add_option("-r,--repeats", o->repeats, "The median of this many runs")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_flag("--json", o->json, "Print JSON");
+  command->add_option("--plot", o->plot, "Also draw tokens a second and the limit over depth, threads or batch, as an SVG")
+      ->check(not_empty);
+  add_kernel_options(*command, o->compute);
+  add_kv_option(*command, o->kv);
+  command->callback([o] { run(*o); });
 }
 
 }  // namespace krafla::cli

@@ -15,6 +15,10 @@ void add_compute_options(CLI::App& command, ComputeOptions& options) {
   command.add_option("model", options.model, "NAME, NAME.mlb or any file of the model")->required();
   command.add_option("-t,--threads", options.threads, "Threads; the default is one for each physical core this process may use")
       ->check(CLI::Range(1, 1024));
+  add_kernel_options(command, options);
+}
+
+void add_kernel_options(CLI::App& command, ComputeOptions& options) {
   command.add_option("--isa", options.isa,
                      "Force an instruction set (`krafla cpu` lists them); exit code 3 if it is not there. Also KRAFLA_ISA");
   command.add_flag("--skip-check", options.skip_check, "Do not scan the weights for -128 (for files already checked)");

@@ -25,6 +25,9 @@ std::string not_empty(const std::string& value);
 /// Declares MODEL, -t, --isa, --skip-check and where the weights lie in memory.
 void add_compute_options(CLI::App& command, ComputeOptions& options);
 
+/// Declares --isa, --skip-check and where the weights lie in memory.
+void add_kernel_options(CLI::App& command, ComputeOptions& options);
+
 /// Threads and kernels as asked for; and the NUMA policy, which counts for all memory from then on.
 std::unique_ptr<Context> make_context(const ComputeOptions& options);
 

@@ -69,7 +69,7 @@ std::size_t peak_memory() {
 void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens, const Generation& result, double open_seconds) {
   const double mb = 1e-6;
   std::fprintf(stderr, "open    %8.1f ms   %s, %.1f MB, kernels %s, threads %d\n", 1e3 * open_seconds, model.path().c_str(),
-               mb * static_cast<double>(model.file_bytes()), context.kernels.name, context.threads.size());
+               mb * static_cast<double>(model.bytes().size()), context.kernels.name, context.threads.size());
   std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.prompt_seconds, counted(prompt_tokens, "token").c_str(),
                tokens_per_second(prompt_tokens, result.prompt_seconds));
   std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.answer_seconds, counted(result.ids.size(), "token").c_str(),

@@ -91,6 +91,9 @@ struct Kernels {
   /// The same for n activation rows, activation_bytes(cols) apart: y[i * y_stride + r]. scratch: gemm_scratch(cols) bytes, 64-byte aligned.
   void (*gemm)(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch);
   size_t (*gemm_scratch)(size_t cols);
+  /// What gemm() cannot exceed: `rounds` times the inner products of a full tile, from the first cache level, without scales, packing or
+  /// memory. Returns the multiply-adds done; the caller takes the time.
+  size_t (*multiply_add_peak)(bool q4, size_t rounds);
   /// The row's weights as floats, times scale unless scale is 0.
   void (*dequantize_row)(const Matrix& w, size_t row, float scale, float* out);
 

@@ -229,6 +229,23 @@ void gemm(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, fl
     gemm_rows<false>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch));
 }
 
+template <bool q4>
+__attribute__((noinline, flatten)) size_t tile_rounds(size_t rounds) {
+  constexpr int T = kTileActivations, R = kTileVectors;
+  alignas(64) uint8_t tile[R * tile_block_bytes<q4>] = {};
+  Blocks8 groups[T] = {};
+  const Blocks8* x[T];
+  unroll<T>([&](auto t) { x[t] = groups + t; });
+  for (size_t i = 0; i < rounds; ++i) {
+    WI sums[T][R];
+    tile_isums<q4, T>(tile, x, 0, static_cast<int>(i % kLanes), sums);
+    __asm__ volatile("" : : "r"(&sums), "r"(&tile), "r"(&groups) : "memory");  // each round is computed, from what it may have changed
+  }
+  return rounds * size_t{T} * R * kWide * 32;
+}
+
+size_t multiply_add_peak(bool q4, size_t rounds) { return q4 ? tile_rounds<true>(rounds) : tile_rounds<false>(rounds); }
+
 void dequantize_row(const Matrix& w, size_t row, float scale, float* out) {
   const size_t blocks = w.cols / 32;
   for (size_t b = row * blocks; b < (row + 1) * blocks; ++b, out += 32) {

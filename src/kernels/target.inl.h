@@ -18,6 +18,7 @@ constexpr Kernels table(const char* name) {
       .gemv = gemv,
       .gemm = gemm,
       .gemm_scratch = gemm_scratch,
+      .multiply_add_peak = multiply_add_peak,
       .dequantize_row = dequantize_row,
       .quantize_q8 = quantize_q8,
       .quantize_q4_search = quantize_q4_search,

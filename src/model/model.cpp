@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -38,9 +39,12 @@ void scan_quants(const Mlb& mlb, ThreadPool& threads, const std::string& path) {
 }  // namespace
 
 Model::Model(const std::string& path, ThreadPool& threads, const ModelOptions& options)
-    : path_(path), file_(path, options.memory), mlb_(parse_mlb(file_.bytes(), path, {.check_quants = false})), rope_(mlb_.header) {
-  if (options.lock) file_.lock(path);
-  if (options.check_quants) scan_quants(mlb_, threads, path);
+    : Model(MappedFile(path, options.memory), path, threads, options) {}
+
+Model::Model(MappedFile file, const std::string& name, ThreadPool& threads, const ModelOptions& options)
+    : path_(name), file_(std::move(file)), mlb_(parse_mlb(file_.bytes(), name, {.check_quants = false})), rope_(mlb_.header) {
+  if (options.lock) file_.lock(name);
+  if (options.check_quants) scan_quants(mlb_, threads, name);
 }
 
 }  // namespace krafla

@@ -23,12 +23,14 @@ class Model {
   /// Maps and checks `path` (ML_E_IO, ML_E_FORMAT, ML_E_SHAPE as docs/formats/mlb.md lists them; ML_E_MEMORY as MappedFile's). The weights
   /// are used where they lie.
   Model(const std::string& path, ThreadPool& threads, const ModelOptions& options = {});
+  /// The same for bytes that are mapped already; `name` stands for the path in messages.
+  Model(MappedFile file, const std::string& name, ThreadPool& threads, const ModelOptions& options = {});
 
   const std::string& path() const { return path_; }
   const MlbHeader& header() const { return mlb_.header; }
   const Mlb& mlb() const { return mlb_; }
   const RopeFrequencies& rope() const { return rope_; }
-  std::size_t file_bytes() const { return file_.bytes().size(); }
+  Bytes bytes() const { return file_.bytes(); }
 
  private:
   std::string path_;

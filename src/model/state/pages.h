@@ -29,6 +29,8 @@ class KvLayout {
   std::size_t head_dim() const { return head_dim_; }
   Group group(std::size_t layer) const { return places_[layer].group; }
   std::size_t page_bytes(Group group) const { return layers_[group] * (group == linear ? recurrent_.bytes() : layer_bytes()); }
+  /// Bytes of one position's keys and values in one layer.
+  std::size_t position_bytes() const { return layer_bytes() / kPage; }
   /// The last `window()` positions are visible to windowed layers.
   std::uint32_t window() const { return window_; }
   /// Byte offsets in the layer's page: K [kv_head][head_dim][64], then V [kv_head][64][head_dim]. With q8_0, each kv head's int8

@@ -1,0 +1,107 @@
+"""`krafla bench` from outside: what is measured, in which form, and what is refused. No figure is judged: machines differ.
+
+Needs KRAFLA (the program's path) in the environment; ctest sets it.
+"""
+import json
+import resource
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+import mlb
+from test_cli import DATA, Case, krafla
+
+MODEL = DATA / "models/tiny-q4.mlb"
+QUICK = ("--prefill", "5", "--decode", "3", "--repeats", "1")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Bench(Case):
+    def json_of(self, *args, **kwargs):
+        done = krafla("bench", *args, "--json", **kwargs)
+        self.assertEqual((done.returncode, done.stderr), (0, b""), done.stderr)
+        return json.loads(done.stdout)
+
+    def test_every_combination_is_measured(self):
+        report = self.json_of(MODEL, "--prefill", "4,5", "--decode", "2,3", "--depth", "0,70", "--batch", "1,3", "-t", "1,2", "-r", "1")
+        self.assertEqual([(c["threads"], c["depth"], c["n"], c["batch"]) for c in report["prefill"]],
+                         [(t, d, n, 1) for t in (1, 2) for d in (0, 70) for n in (4, 5)])
+        self.assertEqual([(c["threads"], c["depth"], c["batch"], c["n"]) for c in report["decode"]],
+                         [(t, d, b, n) for t in (1, 2) for d in (0, 70) for b in (1, 3) for n in (2, 3)])
+        self.assertEqual([limit["threads"] for limit in report["limits"]], [1, 2])
+        limits = {limit["threads"]: limit for limit in report["limits"]}
+        for cell in report["prefill"] + report["decode"]:
+            for key in ("tok_s", "limit_tok_s", "gb_s", "gmac_s", "gb_share", "gmac_share"):
+                self.assertGreater(cell[key], 0, key)
+            self.assertAlmostEqual(cell["gb_share"], cell["gb_s"] / limits[cell["threads"]]["gb_s"])
+            self.assertAlmostEqual(cell["gmac_share"], cell["gmac_s"] / limits[cell["threads"]]["gmac_s"])
+            self.assertAlmostEqual(cell["tok_s"] / cell["limit_tok_s"], max(cell["gb_share"], cell["gmac_share"]))
+
+    def test_the_work_of_a_token(self):
+        """A step multiplies every matrix element once, a batch of three three times: by the figures of an independent reader."""
+        model = mlb.read(MODEL)
+        self.assertFalse(model.header.shared_classifier)
+        weights = sum(a.rows * a.cols for a in mlb.layout(model.header) if a.kind in ("q8", "q4") and a.name != "tok_emb")
+        for cell in self.json_of(MODEL, *QUICK, "--batch", "1,3")["decode"]:
+            self.assertAlmostEqual(cell["gmac_s"] / cell["tok_s"], weights * 1e-9, places=12)
+
+    def test_table(self):
+        done = krafla("bench", MODEL, *QUICK, "--batch", "2")
+        lines = done.stdout.decode().splitlines()
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(lines[0].startswith(f"{MODEL}: Q4_0, "), lines[0])
+        self.assertEqual([line.split()[0] for line in lines[1:]], ["threads", "limit", "prefill", "decode"])
+        self.assertEqual(lines[4].split()[2:5], ["0", "2", "3"])
+
+    def test_called_by_the_pages_name(self):
+        report = json.loads(krafla(MODEL, "-n", "2", "-r", "1", "--prefill", "0", "-t", "1", "--json", name="ml_bench").stdout)
+        self.assertEqual((len(report["prefill"]), [c["n"] for c in report["decode"]]), (0, [2]))
+
+    def test_a_list_takes_one_argument(self):
+        """So that MODEL may follow."""
+        self.assertEqual(len(self.json_of("--depth", "0,3", MODEL, *QUICK)["decode"]), 2)
+
+    def test_plot_is_well_formed(self):
+        for options, lines, label in ((QUICK, 2, "depth"), ((*QUICK, "--depth", "0,9,20"), 2, "depth"), ((*QUICK, "-t", "1,2"), 2, "threads"),
+                                      (("--batch", "1,2", "--decode", "2,3", "--prefill", "0"), 2, "sequences at once")):
+            with self.subTest(options):
+                path = self.folder / "plot.svg"
+                done = krafla("bench", MODEL, *options, "--plot", path)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                root = ElementTree.parse(path).getroot()
+                self.assertEqual(root.tag, SVG + "svg")
+                drawn = root.findall(f"{SVG}polyline")
+                dashed = [line for line in drawn if line.get("stroke-dasharray")]
+                self.assertEqual((len(drawn), len(dashed)), (2 * lines, lines))
+                self.assertIn(label, [text.text for text in root.iter(f"{SVG}text")])
+
+    def test_random_weights_by_shape(self):
+        path = self.folder / "shape.mlb"
+        report = self.json_of("--shape", "smollm2-135m", "--type", "q4_0", *QUICK, "--save", path)
+        self.assertEqual(report["model"], "smollm2-135m")
+        model = mlb.read(path)  # an independent reader finds nothing wrong
+        self.assertEqual((model.header.dim, model.header.n_layers, model.header.vocab, model.header.wtype), (576, 30, 49152, 2))
+        self.assertEqual(report["bytes"], path.stat().st_size)
+        self.assertEqual(list(self.folder.iterdir()), [path])
+
+    def test_memory_that_does_not_suffice_is_refused(self):
+        done = krafla("bench", "--shape", "llama3.1-8b", "--depth", "100000", "--batch", "1024")
+        self.assert_fails(done, 1, "ML_E_MEMORY", "--shape llama3.1-8b", "8.5 GB of weights", "1024 sequences", "available")
+        done = krafla("bench", "--shape", "qwen2.5-1.5b", *QUICK, "-t", "1",
+                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+        self.assert_fails(done, 1, "ML_E_MEMORY", "bytes of memory cannot be had")
+
+    def test_bad_values(self):
+        for options, words in (((), ("MODEL", "--shape")), ((MODEL, "--shape", "qwen2.5-0.5b"), ("MODEL", "--shape")),
+                               (("--shape", "gpt2"), ("gpt2", "qwen2.5-0.5b")), ((MODEL, "--type", "q4_0"), ("--shape",)),
+                               ((MODEL, "--save", "x"), ("--shape",)), (("--shape", "smollm2-135m", "--type", "q5"), ("q5",)),
+                               ((MODEL, "--depth", "x"), ("x",)), ((MODEL, "--depth", "-1"), ("-1",)), ((MODEL, "--depth", "1,,2"), ("depth",)),
+                               ((MODEL, "--batch", "0"), ("batch",)), ((MODEL, "-t", "1,0"), ("threads",)), ((MODEL, "-r", "0"), ("repeats",)),
+                               ((MODEL, "--depth", "1000000"), ("max_seq", "1000512")), ((MODEL, "--plot", ""), ("empty",))):
+            with self.subTest(options):
+                self.assert_fails(krafla("bench", *options), 2, *words)
+        self.assert_fails(krafla("bench", MODEL, *QUICK, "--plot", self.folder / "none/plot.svg"), 4, "none")
+        self.assert_fails(krafla("bench", MODEL, *QUICK, "--isa", "none"), 3, "none")
+
+
+if __name__ == "__main__":
+    unittest.main()
