@@ -35,7 +35,7 @@ CTEST := ctest -j$(JOBS) --output-on-failure
 SLOW := model
 
 .PHONY: build run test check check-all help setup-% build-tests lint analyze format fuzz bench bench-tokenizers clean \
-  check-isa check-sanitizers check-model FORCE
+  check-isa check-foreign check-sanitizers check-model FORCE
 
 build: $(KRAFLA)  ## the program: build/release/krafla
 
@@ -69,7 +69,7 @@ build-tests: setup-test
 	@cmake --preset release -DKRAFLA_TESTS=ON >&2
 	@cmake --build build/release >&2
 
-check: lint check-isa check-sanitizers check-model  ## what CI runs after the fast tests
+check: lint check-isa check-foreign check-sanitizers check-model  ## what CI runs after the fast tests
 
 # All sets are in the kernels' own tests; what uses the kernels runs with each, everything else with the plainest and the fastest.
 check-isa: build-tests $(KRAFLA)  ## the fast tests with each instruction set forced
@@ -81,6 +81,9 @@ check-isa: build-tests $(KRAFLA)  ## the fast tests with each instruction set fo
 	  only="-L isa"; [ $$isa != scalar ] && [ $$isa != "$${here##* }" ] || only=""; \
 	  echo "==== KRAFLA_ISA=$$isa"; KRAFLA_ISA=$$isa $(CTEST) --test-dir build/release -LE '$(SLOW)|lint' $$only; \
 	done
+
+check-foreign: build-tests  ## what this CPU lacks: AArch64 and 32-bit ARM in qemu, WASM in Node, AVX-512 and VNNI in SIMDe
+	@SETUP=$(SETUP) tests/foreign.sh
 
 check-sanitizers: setup-sanitize  ## everything under ASan and UBSan, the threaded tests under TSan
 	@cmake --preset asan-ubsan >&2 && cmake --build build/asan-ubsan >&2

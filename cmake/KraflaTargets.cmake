@@ -6,6 +6,10 @@ target_compile_options(krafla_flags INTERFACE -ffp-contract=off -fno-math-errno
   -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wvla -Wnon-virtual-dtor -Werror
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)  # libstdc++ 12's own std::stable_sort
 target_include_directories(krafla_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+if(CMAKE_SIZEOF_VOID_P EQUAL 4)
+  target_compile_definitions(krafla_flags INTERFACE _FILE_OFFSET_BITS=64)  # files of 2 GB and more are seen, and refused by name
+  target_compile_options(krafla_flags INTERFACE -Wno-psabi)  # g++'s notes on its own change of long ago
+endif()
 if(KRAFLA_SANITIZE)
   target_compile_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE})

@@ -16,6 +16,8 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#elif defined(__aarch64__) || defined(__arm__)
+#include <sys/auxv.h>
 #endif
 
 namespace krafla {
@@ -49,6 +51,22 @@ CpuFeatures cpu_features() {
   f.avx512vnni = f.avx512 && (c & bit_AVX512VNNI) != 0;
   constexpr unsigned kAvxVnni = 1u << 4;  // GCC and clang name this bit differently
   f.avxvnni = f.avx2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & kAvxVnni) != 0;
+  return f;
+}
+#elif defined(__aarch64__)
+CpuFeatures cpu_features() {
+  constexpr unsigned long kDotProd = 1ul << 20, kI8mm = 1ul << 13;  // HWCAP_ASIMDDP and HWCAP2_I8MM, which older headers lack
+  CpuFeatures f;
+  f.neon = true;
+  f.dotprod = (getauxval(AT_HWCAP) & kDotProd) != 0;
+  f.i8mm = f.dotprod && (getauxval(AT_HWCAP2) & kI8mm) != 0;
+  return f;
+}
+#elif defined(__arm__)
+CpuFeatures cpu_features() {
+  constexpr unsigned long kNeon = 1ul << 12;  // HWCAP_NEON
+  CpuFeatures f;
+  f.neon = (getauxval(AT_HWCAP) & kNeon) != 0;
   return f;
 }
 #else

@@ -17,6 +17,9 @@ struct CpuFeatures {
   bool avxvnni = false;     ///< avx2 and AVX-VNNI
   bool avx512 = false;      ///< avx2 and AVX-512 F, BW, VL, DQ
   bool avx512vnni = false;  ///< avx512 and AVX-512 VNNI
+  bool neon = false;        ///< every AArch64, most of 32-bit ARM
+  bool dotprod = false;     ///< neon and FEAT_DotProd
+  bool i8mm = false;        ///< dotprod and FEAT_I8MM
 };
 CpuFeatures cpu_features();
 

@@ -22,14 +22,20 @@ class FloatEnvironment {
     __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}));
   }
   ~FloatEnvironment() { __asm__ volatile("msr fpcr, %0" : : "r"(saved_)); }
+#elif defined(__arm__)
+  FloatEnvironment() {
+    __asm__ volatile("vmrs %0, fpscr" : "=r"(saved_));
+    __asm__ volatile("vmsr fpscr, %0" : : "r"(0u));
+  }
+  ~FloatEnvironment() { __asm__ volatile("vmsr fpscr, %0" : : "r"(saved_)); }
 #else
-  FloatEnvironment() = default;  // 32-bit ARM's VFP and WASM start out right, and nothing here changes them
+  FloatEnvironment() = default;
 #endif
   FloatEnvironment(const FloatEnvironment&) = delete;
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;
 
  private:
-#if defined(__SSE__) || defined(__x86_64__)
+#if defined(__SSE__) || defined(__x86_64__) || defined(__arm__)
   unsigned saved_ = 0;
 #else
   std::uint64_t saved_ = 0;

@@ -9,7 +9,7 @@
 
 namespace krafla {
 
-#define KRAFLA_ISA(name) extern const Kernels kernels_##name;
+#define KRAFLA_ISA(name, needs) extern const Kernels kernels_##name;
 #include "isa_list.inc"
 #undef KRAFLA_ISA
 
@@ -22,13 +22,13 @@ struct Isa {
   bool CpuFeatures::* needs;
 };
 constexpr Isa kIsas[] = {
-#define KRAFLA_ISA(name) {#name, &kernels_##name, &CpuFeatures::name},
+#define KRAFLA_ISA(name, needs) {#name, &kernels_##name, &CpuFeatures::needs},
 #include "isa_list.inc"
 #undef KRAFLA_ISA
 };
 
 constexpr const char* kNames[] = {
-#define KRAFLA_ISA(name) #name,
+#define KRAFLA_ISA(name, needs) #name,
 #include "isa_list.inc"
 #undef KRAFLA_ISA
     nullptr};

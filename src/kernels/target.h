@@ -52,7 +52,8 @@ inline __attribute__((always_inline)) void unroll(Body body) {
 /// Has the vector's value computed here: g++ 12 puts off sums of products that are all there already, until no register is left.
 template <class Vector>
 inline __attribute__((always_inline)) void settle([[maybe_unused]] Vector& v) {
-#if defined(__AVX512F__)
+#if defined(KRAFLA_NO_SETTLE)
+#elif defined(__AVX512F__)
   __asm__("" : "+v"(v));
 #elif defined(__SSE2__)
   __asm__("" : "+x"(v));

@@ -68,7 +68,7 @@ void rewrite(Bytes file, const std::string& name, const std::string& to) {
     const auto from = std::find_if(source.begin(), source.end(), [&](const MlbArray& s) { return s.name() == a.name(); });
     ASSERT_NE(from, source.end());
     if (a.kind == MlbKind::f32) {
-      writer.write_floats(i, {reinterpret_cast<const float*>(file.data() + from->offset), from->size / 4});
+      writer.write_floats(i, {reinterpret_cast<const float*>(file.data() + from->offset), static_cast<std::size_t>(from->size / 4)});
       continue;
     }
     const std::uint64_t half = a.rows / 2;

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# The instruction sets that this CPU lacks, against the scalar code and the oracle: tests/foreign.sh [aarch64 | arm | wasm | simde]...
+# (all of them if none is named). Needs build/release (`make build-tests`). What cannot be had here is skipped, loudly.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+native=build/release/tests/kernel_sums
+engine='-*DoNotMatter*:*AreExact*'  # left out: how the engine cuts its work, slow in an emulator and the same everywhere
+
+# What the groups of tools/setup.sh bring.
+commands_of() {
+  case "$1" in
+    aarch64) echo aarch64-linux-gnu-g++ qemu-aarch64 ;;
+    arm) echo arm-linux-gnueabihf-g++ qemu-arm ;;
+    wasm) echo clang++-19 wasm-ld-19 node ;;
+    simde) echo g++ ;;
+  esac
+}
+
+has_all_of() {
+  if [ "${SETUP:-}" != no ]; then tools/setup.sh "foreign-$1" || return 1; fi
+  for command in $(commands_of "$1"); do command -v "$command" >/dev/null || return 1; done
+}
+
+# same_sums NAME COMMAND...: the checksums that it prints must be this CPU's; it fails itself where two of its instruction sets differ.
+same_sums() {
+  local name=$1
+  shift
+  "$@" >"build/$name.sums"
+  $native >build/native.sums 2>/dev/null
+  cmp "build/$name.sums" build/native.sums
+}
+
+# build DIRECTORY TARGETS -- CMAKE'S OPTIONS: what is not a kernel is optimized little, compiling takes longer than running.
+build() {
+  local directory=$1 targets=$2
+  shift 3
+  cmake -G Ninja -S . -B "$directory" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DKRAFLA_TESTS=ON "$@" >&2
+  # shellcheck disable=SC2086
+  cmake --build "$directory" --target $targets >&2
+}
+
+# on NAME CPU EXPECTED: on that CPU the fastest set is EXPECTED and the checksums are right.
+on() {
+  local used
+  export QEMU_CPU=$2
+  echo "==== $1, $QEMU_CPU: $3"
+  used=$("build/$1/krafla_emulated" cpu --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["isa"])')
+  [ "$used" = "$3" ] || { echo "foreign: on $QEMU_CPU krafla takes $used, not $3" >&2; exit 1; }
+  same_sums "$1" "qemu-$1" "build/$1/tests/kernel_sums"
+}
+
+tests_of() {
+  ctest --test-dir "build/$1" -j"$jobs" --no-tests=error --output-on-failure "${@:2}"
+}
+
+aarch64() {
+  build build/aarch64 "krafla test_base test_kernels test_model kernel_sums" -- --toolchain cmake/foreign/aarch64.cmake
+  on aarch64 cortex-a76 dotprod
+  on aarch64 cortex-a53 neon
+  tests_of aarch64 -R '^python_cpu$'  # with sets that are missing
+  on aarch64 max i8mm
+  GTEST_FILTER=$engine tests_of aarch64 -R '^(base|kernels|model)$'
+}
+
+arm() {
+  build build/arm "krafla cxx_tests kernel_sums" -- --toolchain cmake/foreign/arm.cmake
+  on arm max neon
+  GTEST_FILTER=$engine tests_of arm -L cxx
+}
+
+wasm() {
+  echo "==== WASM: simd128"
+  local to=build/wasm flags
+  flags=(--target=wasm32-wasi -msimd128 -std=c++20 -O2 -ffp-contract=off -fno-math-errno -fno-exceptions -Wall -Wextra -Werror -Isrc -Iinclude)
+  mkdir -p $to
+  clang++-19 "${flags[@]}" src/kernels/targets/{scalar,simd128}.cpp tests/kernels/kernel_sums.cpp -o $to/kernel_sums.wasm
+  same_sums wasm node --no-warnings tests/kernels/wasi.mjs $to/kernel_sums.wasm
+}
+
+simde() {
+  if ! grep -qw avx2 /proc/cpuinfo; then
+    echo "WARNING: this CPU has no AVX2: AVX-VNNI and AVX-512 through SIMDe are SKIPPED" >&2
+    return
+  fi
+  build build/simde "test_kernels test_model kernel_sums" -- -DKRAFLA_SIMDE=ON
+  echo "==== SIMDe: AVX-VNNI, AVX-512, AVX-512 VNNI"
+  same_sums simde build/simde/tests/kernel_sums
+  GTEST_FILTER='*avxvnni:*avx512*:*EveryPrompt*' tests_of simde -R '^(kernels|model)$'
+}
+
+[ $# -gt 0 ] || set -- aarch64 arm wasm simde
+for part in "$@"; do
+  start=$SECONDS
+  if has_all_of "$part"; then
+    "$part"
+    echo "foreign: $part took $((SECONDS - start)) s"
+  else
+    echo "WARNING: no compiler or emulator for $part (tools/setup.sh foreign-$part failed): its tests are SKIPPED" >&2
+  fi
+done
