@@ -69,7 +69,7 @@ Text Interpreter::render(const Body& body, std::vector<std::pair<std::string, Va
   }
 }
 
-void Interpreter::spend(std::size_t n) {
+void Interpreter::spend(std::uint64_t n) {
   work_ += n;
   if (work_ > kMaxWork) fail(ML_E_FORMAT, "the template does too much work: more than {} steps", kMaxWork);
 }

@@ -37,7 +37,7 @@ class Interpreter {
 
   /// Counts work; every value of n bytes or items that is made or looked through counts. As work is what 16 bytes of memory take, or
   /// some 100 nanoseconds, it bounds both.
-  void spend(std::size_t n);
+  void spend(std::uint64_t n);
   void spend_comparison(const Value& a, const Value& b) { spend(std::min(weight_of(a), weight_of(b))); }
   /// Of looking for `part` in `whole`: in the worst case it is compared at each byte.
   void spend_search(std::size_t whole, std::size_t part) { spend(1 + whole / 16 * (1 + part / 64)); }
@@ -91,7 +91,7 @@ class Interpreter {
   Arguments arguments_of(const Expr& expr, Frame& frame);
 
   std::optional<std::tm> now_;
-  std::size_t work_ = 0;
+  std::uint64_t work_ = 0;
   int depth_ = 0;
   int line_ = 1;
   std::size_t captured_ = 0;  // scopes that macros and recursive loops hold on to

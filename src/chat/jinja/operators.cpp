@@ -119,21 +119,21 @@ Text joined(const Text& a, const Text& b) {
 }
 
 Value repeated(Interpreter& in, const Value& value, std::int64_t times) {
-  const auto n = static_cast<std::size_t>(std::max<std::int64_t>(times, 0));
+  const auto n = static_cast<std::uint64_t>(std::max<std::int64_t>(times, 0));
   const Text* text = value.as_text();
-  const std::size_t size = text != nullptr ? text->bytes.size() : weight_of(value);
-  if (n > 0 && size > (std::size_t{1} << 40) / n) fail(ML_E_FORMAT, "{} times {} is too large", type_name(value), n);
+  const std::uint64_t size = text != nullptr ? text->bytes.size() : weight_of(value);
+  if (n > 0 && size > (std::uint64_t{1} << 40) / n) fail(ML_E_FORMAT, "{} times {} is too large", type_name(value), n);
   in.spend(text != nullptr ? n * (size / 16 + text->literal.size()) + n * size / 256 : n * size);
   if (text != nullptr) {
     check_text(n * size);
     Text result;
-    for (std::size_t i = 0; size > 0 && i < n; ++i) result.append(*text);
+    for (std::uint64_t i = 0; size > 0 && i < n; ++i) result.append(*text);
     result.markup = text->markup;
     return result;
   }
   List list;
   list.form = value.as_list()->form;
-  for (std::size_t i = 0; i < n; ++i) list.items.insert(list.items.end(), value.as_list()->items.begin(), value.as_list()->items.end());
+  for (std::uint64_t i = 0; i < n; ++i) list.items.insert(list.items.end(), value.as_list()->items.begin(), value.as_list()->items.end());
   return list;
 }
 

@@ -6,7 +6,7 @@
 
 namespace krafla::jinja {
 
-void check_text(std::size_t bytes) {
+void check_text(std::uint64_t bytes) {
   if (bytes > kMaxText) fail(ML_E_FORMAT, "a text of {} bytes; at most {}", bytes, kMaxText);
 }
 

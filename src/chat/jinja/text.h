@@ -39,7 +39,7 @@ struct Text {
 
 /// Bytes of one text. ML_E_FORMAT beyond; what makes larger ones of others sees to it.
 constexpr std::size_t kMaxText = std::size_t{64} << 20;
-void check_text(std::size_t bytes);
+void check_text(std::uint64_t bytes);
 
 /// The character at `at` (a raw byte where there is no valid UTF-8) and its bytes.
 struct Character {
