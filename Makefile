@@ -120,7 +120,7 @@ fuzz: setup-fuzz  ## each fuzz target for FUZZ_SECONDS=60, from its corpus
 	@cmake --preset fuzz -DKRAFLA_TESTS=OFF >&2 && cmake --build build/fuzz >&2
 	@tools/fuzz.sh build/fuzz/fuzz $(FUZZ_SECONDS)
 
-bench: setup-peers $(KRAFLA) $(GGUF)  ## krafla and llama.cpp side by side (builds llama.cpp: 20 minutes the first time)
+bench: setup-peers $(KRAFLA) $(GGUF)  ## krafla, llama.cpp and ik_llama.cpp side by side (builds them: 40 minutes the first time)
 	@tools/venv.sh build/peers/venv bench/requirements.txt
 	@build/peers/venv/bin/python bench/peers.py
 

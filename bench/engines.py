@@ -1,0 +1,56 @@
+"""llama.cpp and ik_llama.cpp for the measurements: fetched as the source packages of their Python bindings, pinned here, and built for
+the CPU at hand in build/peers/, once. Nothing of Python is between the engines and the clock: bench/peer.cpp drives their C API.
+"""
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORK = ROOT / "build/peers"
+PACKAGES = {"llama.cpp": "llama-cpp-python==0.3.36", "ik_llama.cpp": "ik-llama-cpp-python==0.1.5"}
+CMAKE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_TESTS=OFF",
+         "-DLLAMA_BUILD_EXAMPLES=OFF", "-DGGML_IQK_FA_ALL_QUANTS=OFF"]  # the last: only f16 keys and values are measured
+
+
+def run(command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, errors="replace")
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def source(engine):
+    """The engine's own source tree."""
+    package, version = PACKAGES[engine].split("==")
+    tree = WORK / engine
+    if not tree.exists():
+        run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", PACKAGES[engine], "-d", WORK])
+        part = WORK / f"partial-{engine}"
+        with tarfile.open(WORK / f"{package.replace('-', '_')}-{version}.tar.gz") as archive:
+            archive.extractall(part, filter="data")
+        next(part.iterdir()).rename(tree)
+        part.rmdir()
+    return tree / "vendor" / engine
+
+
+def build(engine, targets, made):
+    """The engine's build folder, in which `targets` are built unless all files `made` are there."""
+    tree = source(engine)
+    folder = tree / "build"
+    if not all((folder / path).exists() for path in made):
+        print(f"building {engine} ({' '.join(targets)}): 20 minutes the first time", file=sys.stderr, flush=True)
+        run(["cmake", "-S", tree, "-B", folder, *CMAKE])
+        run(["cmake", "--build", folder, "--target", *targets])
+    return folder
+
+
+def peer(engine):
+    """The program of bench/peer.cpp for the engine. ik's package lacks a file that its programs need; its libraries, all that is wanted, do not."""
+    program, code = WORK / f"peer-{engine}", ROOT / "bench/peer.cpp"
+    if not program.exists() or program.stat().st_mtime < code.stat().st_mtime:
+        folder = build(engine, ["llama"], ["src/libllama.a"])
+        tree = source(engine)
+        libraries = [folder / "src/libllama.a", *sorted((folder / "ggml/src").glob("libggml*.a"))]
+        run(["c++", "-std=c++20", "-O2", *(["-DIK_LLAMA"] if engine == "ik_llama.cpp" else []), "-I", tree / "include", "-I", tree / "ggml/include", code,
+             "-Wl,--start-group", *libraries, "-Wl,--end-group", "-fopenmp", "-ldl", "-pthread", "-o", program])
+    return program
