@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -170,11 +171,13 @@ class Chat {
     if (name == "/reset") return reset();
     if (name == "/regen") return again();
     if (name == "/set") return set(rest);
-    if (name == "/save") return save(rest);
-    if (name == "/load") return load(rest);
+    const std::string file = rest.substr(0, rest.find_last_not_of(' ') + 1);
+    if (name == "/save") return save(file);
+    if (name == "/load") return load(file);
     if (name == "/tool") return tool_result(rest);
     if (name != "/system")
-      fail(ML_E_ARG, "{}: there is no such command; /help names them. A message that begins with / needs a space before", name);
+      fail(ML_E_ARG, "{}: there is no such command; /help names them, Ctrl-D leaves. A message that begins with / needs a space before",
+           name);
     options_.system = rest;
     reset();
   }
@@ -219,11 +222,13 @@ class Chat {
       if (!json.is_number()) fail(ML_E_ARG, "/set {}: \"{}\" is not a number", name, value);
       return json;
     };
-    const auto whole = [&](std::int64_t least) {
-      if (!number().is_number_integer() || json.get<std::int64_t>() < least)
-        fail(ML_E_ARG, "/set {}: a whole number from {} on", name, least);
+    const auto whole = [&](std::int64_t least, std::int64_t most) {
+      if (!number().is_number_integer() || json.get<std::int64_t>() < least || json.get<std::int64_t>() > most)
+        fail(ML_E_ARG, "/set {}: \"{}\" is no whole number from {} to {}", name, value, least, most);
       return json.get<std::int64_t>();
     };
+    for (const char* own : {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"})
+      if (name == own) fail(ML_E_ARG, "/set {}: the chat itself gives this to the template", name);
     SamplingOptions changed = sampling;
     if (name == "temperature")
       changed.temperature = number().get<float>();
@@ -234,11 +239,11 @@ class Chat {
     else if (name == "repetition_penalty")
       changed.repetition_penalty = number().get<float>();
     else if (name == "top_k")
-      changed.top_k = static_cast<int>(whole(0));
+      changed.top_k = static_cast<int>(whole(0, std::numeric_limits<int>::max()));
     else if (name == "seed")
-      changed.seed = static_cast<std::uint64_t>(whole(0));
+      changed.seed = static_cast<std::uint64_t>(whole(0, std::numeric_limits<std::int64_t>::max()));
     else if (name == "max_tokens")
-      options_.generate.max_tokens = static_cast<std::size_t>(whole(1));
+      options_.generate.max_tokens = static_cast<std::size_t>(whole(1, std::numeric_limits<std::int32_t>::max()));
     else
       input_.variables[name] = json.is_discarded() ? Json(value) : json;
     const Sampler check(changed, 1);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <cwchar>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -48,13 +49,16 @@ std::string narrow(const wchar_t* text) {
   return bytes;
 }
 
-/// Where a signal's handler says that it ran. A signal alone would be lost where it comes just before the read, or to another thread.
-volatile int ctrl_c_pipe = -1;
+/// Where a signal's handler says which one came. A signal alone would be lost where it comes just before the read, or to another thread.
+volatile int signal_pipe = -1;
 
-void on_ctrl_c(int) {
-  const char byte = 0;
-  [[maybe_unused]] const ssize_t written = ::write(ctrl_c_pipe, &byte, 1);
+void on_signal(int signal) {
+  const char byte = static_cast<char>(signal);
+  [[maybe_unused]] const ssize_t written = ::write(signal_pipe, &byte, 1);
 }
+
+/// Ctrl-C, and those that end the program: the terminal gets its modes back first.
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 }  // namespace
 
@@ -63,7 +67,7 @@ struct LineEditor::Terminal {
     std::setlocale(LC_CTYPE, "");
     if (MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
     if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) fail(ML_E_IO, "no pipe can be made: {}", std::strerror(errno));
-    ctrl_c_pipe = pipe_[1];
+    signal_pipe = pipe_[1];
     editor_ = el_init("krafla", stdin, stdout, stderr);
     history_ = history_winit();
     HistEventW event;
@@ -94,7 +98,7 @@ struct LineEditor::Terminal {
     return self->prompt_.data();
   }
 
-  /// One character; 0 at the end, -1 after Ctrl-C.
+  /// One character; 0 at the end, -1 after a signal.
   static int read_key(EditLine* editor, wchar_t* key) {
     Terminal* self = nullptr;
     el_wget(editor, EL_CLIENTDATA, &self);
@@ -103,8 +107,10 @@ struct LineEditor::Terminal {
       pollfd inputs[2] = {{STDIN_FILENO, POLLIN, 0}, {self->pipe_[0], POLLIN, 0}};
       if (::poll(inputs, 2, -1) < 0 && errno != EINTR) return -1;
       char byte = 0;
-      self->interrupted_ = ::read(self->pipe_[0], &byte, 1) == 1;
-      if (self->interrupted_) return -1;
+      if (::read(self->pipe_[0], &byte, 1) == 1) {
+        self->signal_ = byte;
+        return -1;
+      }
       if (inputs[0].revents == 0) continue;
       const ssize_t n = ::read(STDIN_FILENO, &byte, 1);
       if (n <= 0) return static_cast<int>(n);
@@ -115,10 +121,10 @@ struct LineEditor::Terminal {
   }
 
   bool next(std::string& line) {
-    struct sigaction action{}, before{};
-    interrupted_ = false;
-    action.sa_handler = on_ctrl_c;
-    ::sigaction(SIGINT, &action, &before);
+    struct sigaction action{}, before[std::size(kSignals)];
+    signal_ = 0;
+    action.sa_handler = on_signal;
+    for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &action, &before[i]);
     el_wset(editor_, EL_PREP_TERM, 1);  // before the prompt tells that keys are read
     std::fputs(kAskForPaste, stdout);
     std::fflush(stdout);
@@ -126,11 +132,15 @@ struct LineEditor::Terminal {
     const wchar_t* text = el_wgets(editor_, &count);
     std::fputs(kNoPaste, stdout);
     std::fflush(stdout);
-    ::sigaction(SIGINT, &before, nullptr);
+    for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &before[i], nullptr);
+    if (signal_ != 0 && signal_ != SIGINT) {
+      el_wset(editor_, EL_PREP_TERM, 0);
+      std::raise(signal_);
+    }
     if (text == nullptr || count <= 0) {
       line.clear();
       const LineInfoW* typed = el_wline(editor_);
-      return interrupted_ && typed->lastchar != typed->buffer;
+      return signal_ != 0 && typed->lastchar != typed->buffer;
     }
     std::wstring wide(text, static_cast<std::size_t>(count));
     if (wide.ends_with(L'\n')) wide.pop_back();
@@ -143,7 +153,7 @@ struct LineEditor::Terminal {
  private:
   std::wstring prompt_;
   int pipe_[2] = {-1, -1};
-  bool interrupted_ = false;
+  int signal_ = 0;  // what ended the line, or 0
   EditLine* editor_;
   HistoryW* history_;
 };

@@ -88,9 +88,9 @@ inline void prefetch_ahead(const uint8_t* w) {
   unroll<q4 ? 2 : 4>([&](auto i) { __builtin_prefetch(w + (q4 ? 2048 : 4096) + i * 64); });
 }
 
-/// tail = blocks mod 8.
+/// tail = blocks mod 8. Flat: g++ 12 may leave the conversion of scales a call.
 template <bool q4, bool f16, int tail>
-void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y) {
+__attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y) {
   constexpr size_t block_bytes = q4 ? 16 : 32;
   const size_t blocks = w.cols / 32;
   const size_t whole = blocks - tail;
@@ -141,23 +141,46 @@ inline float scale_at(const Matrix& w, size_t i) {
   return w.d_f16 ? f16_to_float(static_cast<const uint16_t*>(w.d)[i]) : static_cast<const float*>(w.d)[i];
 }
 
-/// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows after another, then
-/// scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks: by class (b mod 8).
+/// Eight consecutive scales from index i on, of which `count` lie in the row and the rest is any; all reads stay in the array.
+inline F load_scales_of(const Matrix& w, size_t i, size_t count) {
+  if (i + kLanes <= w.rows * (w.cols / 32)) return w.d_f16 ? load_scales<true>(w.d, i) : load_scales<false>(w.d, i);
+  float lanes[kLanes] = {};
+  for (size_t k = 0; k < count; ++k) lanes[k] = scale_at(w, i + k);
+  return load(lanes);
+}
+
+/// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows after another, and
+/// scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks, by class (b mod 8), but read in the file's.
+/// The range's next tile is asked for meanwhile, so that memory works while tiles are packed and multiplied.
 template <bool q4>
 void pack_tile(const Matrix& w, size_t row, size_t row1, uint8_t* tile, float* scales) {
+  constexpr size_t kBlockBytes = q4 ? 16 : 32;
   const size_t blocks = w.cols / 32;
   const uint8_t* rows[kOwnTileRows];
   size_t first[kOwnTileRows];
   for (size_t r = 0; r < kOwnTileRows; ++r) {
     const size_t from = row + r < row1 ? row + r : row1 - 1;
     first[r] = from * blocks;
-    rows[r] = w.q + first[r] * (q4 ? 16 : 32);
+    rows[r] = w.q + first[r] * kBlockBytes;
   }
-  for (size_t c = 0; c < kLanes; ++c)
-    for (size_t b = c; b < blocks; b += kLanes) {
-      for (size_t v = 0; v < kTileVectors; ++v, tile += tile_block_bytes<q4>) pack_block<q4>(rows + v * kWide, b, tile);
-      for (size_t r = 0; r < kOwnTileRows; ++r) *scales++ = scale_at(w, first[r] + b);
+  size_t place[kLanes];  // of the class's first block
+  for (size_t c = 0, at = 0; c < kLanes; at += (blocks + kLanes - 1 - c) / kLanes, ++c) place[c] = at;
+  const bool more = row + kOwnTileRows < row1;
+  for (size_t b0 = 0; b0 < blocks; b0 += kLanes) {
+    const size_t count = blocks - b0 < kLanes ? blocks - b0 : kLanes;
+    for (size_t r = 0; more && r < kOwnTileRows; ++r)
+      for (size_t at = 0; at < kLanes * kBlockBytes; at += 64)
+        __builtin_prefetch(rows[r] + (kOwnTileRows * blocks + b0) * kBlockBytes + at, 0, 2);
+    for (size_t c = 0; c < count; ++c)
+      for (size_t v = 0; v < kTileVectors; ++v)
+        pack_block<q4>(rows + v * kWide, b0 + c, tile + ((place[c] + b0 / kLanes) * kTileVectors + v) * tile_block_bytes<q4>);
+    for (size_t r0 = 0; r0 < kOwnTileRows; r0 += kLanes) {
+      F lanes[kLanes];
+      for (size_t r = 0; r < kLanes; ++r) lanes[r] = load_scales_of(w, first[r0 + r] + b0, count);
+      transpose(lanes);
+      for (size_t c = 0; c < count; ++c) store(scales + (place[c] + b0 / kLanes) * kOwnTileRows + r0, lanes[c]);
     }
+  }
 }
 
 /// T activation rows against a packed tile: y[t][row of the tile].

@@ -117,16 +117,19 @@ void multiply_rows(Context& context, int thread, const Product& product, std::si
     for (std::size_t i = 0; i < n; ++i) kernels.add(product.y + i * product.y_stride + r0, product.bias + r0, r1 - r0);
 }
 
-std::size_t rows_per_item(const MatrixView& w, std::size_t n) {
-  if (n >= kGemmRows) return kTileRows;
+std::size_t rows_per_item(const MatrixView& w, std::size_t n, std::size_t threads) {
+  constexpr std::size_t kItems = 8,
+                        kTiles = 8;  // a thread has so many to take, of so many tiles at most: a range's next tile is fetched ahead
+  if (n >= kGemmRows) return std::clamp<std::size_t>(w.rows / (kTileRows * kItems * threads), 1, kTiles) * kTileRows;
   constexpr std::size_t kItemBytes = 24 << 10;
   const std::size_t row_bytes = w.q_bytes() / w.rows;
   return std::max<std::size_t>(1, kItemBytes / row_bytes / kTileRows) * kTileRows;
 }
 
 void multiply(Context& context, std::span<const Product> products, Activations in, std::size_t n) {
-  const auto items_of = [n](const Product& p) {
-    const std::size_t rows = rows_per_item(*p.w, n);
+  const auto threads = static_cast<std::size_t>(context.threads.size());
+  const auto items_of = [&](const Product& p) {
+    const std::size_t rows = rows_per_item(*p.w, n, threads);
     return (p.w->rows + rows - 1) / rows;
   };
   std::size_t items = 0;
@@ -134,7 +137,7 @@ void multiply(Context& context, std::span<const Product> products, Activations i
   context.threads.run(items, [&](std::size_t item, int thread) {
     const Product* product = products.data();
     while (item >= items_of(*product)) item -= items_of(*product++);
-    const std::size_t rows = rows_per_item(*product->w, n);
+    const std::size_t rows = rows_per_item(*product->w, n, threads);
     multiply_rows(context, thread, *product, item * rows, std::min(product->w->rows, (item + 1) * rows), in, n);
   });
 }

@@ -89,7 +89,7 @@ struct Product {
 void multiply_rows(Context& context, int thread, const Product& product, std::size_t r0, std::size_t r1, Activations in, std::size_t n);
 
 /// Output rows that one work item of a matrix takes: enough bytes to outweigh handing it out, a multiple of the tile.
-std::size_t rows_per_item(const MatrixView& w, std::size_t n);
+std::size_t rows_per_item(const MatrixView& w, std::size_t n, std::size_t threads);
 
 /// All products in one parallel loop; they share the activations.
 void multiply(Context& context, std::span<const Product> products, Activations in, std::size_t n);

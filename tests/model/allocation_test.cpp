@@ -23,12 +23,16 @@ void* counted_new(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-void* operator new(std::size_t size) { return counted_new(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t alignment) { return counted_new(size, static_cast<std::size_t>(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+// Not inlined: g++ would take one for another's and warn.
+#define KRAFLA_NOINLINE __attribute__((noinline))
+KRAFLA_NOINLINE void* operator new(std::size_t size) { return counted_new(size, alignof(std::max_align_t)); }
+KRAFLA_NOINLINE void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted_new(size, static_cast<std::size_t>(alignment));
+}
+KRAFLA_NOINLINE void operator delete(void* memory) noexcept { std::free(memory); }
+KRAFLA_NOINLINE void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+KRAFLA_NOINLINE void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+KRAFLA_NOINLINE void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace krafla {
 namespace {

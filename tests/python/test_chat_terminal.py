@@ -186,6 +186,16 @@ class CtrlC(Case):
         self.leave(t)
         self.assertIn("answer 300 tokens", t.text)
 
+    def test_signals_at_the_prompt_end_it_with_the_modes_restored(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            t = self.chat(self.brief)
+            t.type("half a line")
+            t.expect("half a line")
+            os.kill(t.pid, number)
+            self.assertEqual(t.wait(), -number)
+            self.assertEqual(t.after, t.modes)
+            self.assertTrue(t.text.endswith("\x1b[?2004l"), t.text[-100:])
+
     def test_leaves_at_once(self):
         self.leave(self.chat(self.brief), CTRL_C)
 

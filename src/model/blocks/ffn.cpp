@@ -14,7 +14,7 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
   // Gate, up and their product in one loop: a work item makes the same rows of both.
   observe(batch, context, layer_index, MliSlot::up, batch.h.data(), n);
   const Activations in = quantize_rows(batch, context, batch.h.data(), dim, n);
-  const std::size_t rows = rows_per_item(layer.w1, n);
+  const std::size_t rows = rows_per_item(layer.w1, n, static_cast<std::size_t>(context.threads.size()));
   context.threads.run((hidden + rows - 1) / rows, [&](std::size_t item, int thread) {
     const std::size_t r0 = item * rows, r1 = std::min(hidden, r0 + rows);
     multiply_rows(context, thread, {&layer.w1, nullptr, gate, hidden}, r0, r1, in, n);
