@@ -9,7 +9,7 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 
 import mlb
-from test_cli import DATA, ROOT, Case, krafla
+from test_cli import ASAN, DATA, ROOT, Case, krafla
 
 sys.path.insert(0, str(ROOT / "bench"))
 import mlb_to_gguf  # noqa: E402
@@ -90,6 +90,9 @@ class Bench(Case):
     def test_memory_that_does_not_suffice_is_refused(self):
         done = krafla("bench", "--shape", "llama3.1-8b", "--depth", "100000", "--batch", "1024")
         self.assert_fails(done, 1, "ML_E_MEMORY", "--shape llama3.1-8b", "8.5 GB of weights", "1024 sequences", "available")
+
+    @unittest.skipIf(ASAN, "AddressSanitizer needs more address space than the limit")
+    def test_address_space_that_does_not_suffice_is_refused(self):
         done = krafla("bench", "--shape", "qwen2.5-1.5b", *QUICK, "-t", "1",
                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
         self.assert_fails(done, 1, "ML_E_MEMORY", "bytes of memory cannot be had")

@@ -19,6 +19,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
 KRAFLA = os.environ["KRAFLA"]
+ASAN = b"__asan_init" in Path(KRAFLA).read_bytes()
 PR_CAPBSET_DROP, CAP_IPC_LOCK = 24, 14  # of linux/prctl.h and linux/capability.h
 EXIT = {"ML_E_IO": 4, "ML_E_FORMAT": 5, "ML_E_SHAPE": 6}
 
@@ -208,7 +209,7 @@ class Logits(Case):
         for options in ([], ["--huge-pages"], ["--mlock"]):
             self.assert_fails(krafla("verify", empty, *options), 5, "empty.mlb: the file is empty")
 
-    @unittest.skipIf(b"__asan_init" in Path(KRAFLA).read_bytes(), "AddressSanitizer makes mlock() do nothing")
+    @unittest.skipIf(ASAN, "AddressSanitizer makes mlock() do nothing")
     def test_memory_that_may_not_be_locked(self):
         import resource
         model = self.folder / "m.mlb"
