@@ -19,6 +19,11 @@ static inline __attribute__((always_inline)) simde__m512 krafla_cvtepi32_ps(simd
   typedef float Floats __attribute__((vector_size(64)));
   return (simde__m512) __builtin_convertvector((Ints)a, Floats);
 }
+#define _mm512_cvtph_ps(a) krafla_cvtph_ps(a)
+static inline __attribute__((always_inline)) simde__m512 krafla_cvtph_ps(simde__m256i a) {
+  const __m256 low = _mm256_cvtph_ps(_mm256_castsi256_si128(a)), high = _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1));
+  return simde_mm512_insertf32x8(simde_mm512_castps256_ps512(low), high, 1);
+}
 #define _mm512_shuffle_epi32(a, order)                                                                                         \
   simde_mm512_inserti64x4(                                                                                                     \
       simde_mm512_castsi256_si512(simde_mm256_shuffle_epi32(simde_mm512_extracti64x4_epi64((a), 0), static_cast<int>(order))), \
