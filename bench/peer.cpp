@@ -93,8 +93,10 @@ class Peer {
     for (int i = 0; i < kRepeats; ++i) {
       for (int s = 0; s < cell.batch; ++s) forget(s, cell.depth);
       const auto start = std::chrono::steady_clock::now();
-      if (cell.kind == "prefill") feed(0, cell.depth, cell.n);
-      else steps(cell);
+      if (cell.kind == "prefill")
+        feed(0, cell.depth, cell.n);
+      else
+        steps(cell);
       rates.push_back(cell.n * cell.batch / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     std::sort(rates.begin(), rates.end());
@@ -102,7 +104,9 @@ class Peer {
   }
 
  private:
-  llama_token token(int position, int sequence) const { return static_cast<llama_token>((position * 7919LL + sequence * 104729LL + 1) % vocab_); }
+  llama_token token(int position, int sequence) const {
+    return static_cast<llama_token>((position * 7919LL + sequence * 104729LL + 1) % vocab_);
+  }
 
   void add(llama_token id, int position, int sequence, bool logits) {
     const int i = batch_.n_tokens++;
