@@ -20,6 +20,22 @@ void* allocate_aligned(std::size_t bytes);
 /// Asks the system for huge pages from `data` on: a wish, which changes nothing but speed.
 void advise_huge_pages(const void* data, std::size_t bytes);
 
+/// n elements in that memory; an allocator for std::vector.
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  AlignedAllocator() = default;
+  template <class U>
+  AlignedAllocator(const AlignedAllocator<U>&) {}  // NOLINT(google-explicit-constructor): as the standard wants it
+
+  T* allocate(std::size_t n) {
+    if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
+    return static_cast<T*>(allocate_aligned(n * sizeof(T)));
+  }
+  void deallocate(T* memory, std::size_t) { std::free(memory); }
+  bool operator==(const AlignedAllocator&) const { return true; }
+};
+
 /// An uninitialized array of T, as allocate_aligned() gives it. Growing it loses its contents.
 template <class T>
   requires std::is_trivially_copyable_v<T>
@@ -40,8 +56,7 @@ class AlignedArray {
   /// At least n elements. Throws std::bad_alloc.
   void grow(std::size_t n) {
     if (n <= size_) return;
-    if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
-    T* fresh = static_cast<T*>(allocate_aligned(n * sizeof(T)));
+    T* fresh = AlignedAllocator<T>().allocate(n);
     std::free(data_);
     data_ = fresh;
     size_ = n;
@@ -53,22 +68,6 @@ class AlignedArray {
  private:
   T* data_ = nullptr;
   std::size_t size_ = 0;
-};
-
-/// For std::vector: the same memory.
-template <class T>
-struct AlignedAllocator {
-  using value_type = T;
-  AlignedAllocator() = default;
-  template <class U>
-  AlignedAllocator(const AlignedAllocator<U>&) {}  // NOLINT(google-explicit-constructor): as the standard wants it
-
-  T* allocate(std::size_t n) {
-    if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
-    return static_cast<T*>(allocate_aligned(n * sizeof(T)));
-  }
-  void deallocate(T* memory, std::size_t) { std::free(memory); }
-  bool operator==(const AlignedAllocator&) const { return true; }
 };
 
 /// For tables that are looked up all over.

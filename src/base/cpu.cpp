@@ -143,6 +143,8 @@ std::uint64_t cgroup_memory() {
 
 }  // namespace
 
+std::uint64_t peak_memory() { return read_line("/proc/self/status", "VmHWM:", 0) << 10; }
+
 std::uint64_t available_memory() { return std::min(read_line("/proc/meminfo", "MemAvailable:", 0) << 10, cgroup_memory()); }
 
 CpuCores cpu_cores() {

@@ -47,6 +47,9 @@ std::vector<CpuCache> cpu_caches();
 /// Bytes that this process may still take without driving the machine, or the cgroup it is in, to its limit; 0 where Linux does not say.
 std::uint64_t available_memory();
 
+/// Bytes of memory this program has held at most; 0 where Linux does not say. (getrusage would count its parent's, from before exec.)
+std::uint64_t peak_memory();
+
 /// The processor's own name for itself; empty where it has none.
 std::string cpu_model();
 

@@ -56,16 +56,15 @@ MappedFile::MappedFile(const std::string& path, FileMemory memory) {
   if (file.size > std::numeric_limits<std::size_t>::max())
     fail(ML_E_IO, "{}: {} bytes are more than this machine can address", path, file.size);
   const auto size = static_cast<std::size_t>(file.size);
-  const bool copy = memory == FileMemory::huge_pages;
-  void* address = copy ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                       : ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
-  if (address == MAP_FAILED) fail(copy ? ML_E_MEMORY : ML_E_IO, "{}: {} bytes cannot be mapped: {}", path, size, std::strerror(errno));
+  if (memory == FileMemory::huge_pages) {
+    *this = in_memory(path, size, [&](std::span<std::uint8_t> bytes) { read_whole(path, file.fd, bytes.data(), size); });
+    return;
+  }
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
+  if (address == MAP_FAILED) fail(ML_E_IO, "{}: {} bytes cannot be mapped: {}", path, size, std::strerror(errno));
   bytes_ = Bytes(static_cast<const std::uint8_t*>(address), size);
   // Where the file system has large folios, what is not in the page cache yet comes in huge pages.
   if (size >= kHugePage) advise_huge_pages(address, size);
-  if (!copy) return;
-  read_whole(path, file.fd, static_cast<std::uint8_t*>(address), size);
-  ::mprotect(address, size, PROT_READ);
 }
 
 void MappedFile::lock(const std::string& path) const {
@@ -77,9 +76,9 @@ void MappedFile::lock(const std::string& path) const {
        std::strerror(why), limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur));
 }
 
-MappedFile MappedFile::in_memory(std::size_t size, const std::function<void(std::span<std::uint8_t>)>& fill) {
+MappedFile MappedFile::in_memory(const std::string& name, std::size_t size, const std::function<void(std::span<std::uint8_t>)>& fill) {
   void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (address == MAP_FAILED) fail(ML_E_MEMORY, "{} bytes of memory cannot be had: {}", size, std::strerror(errno));
+  if (address == MAP_FAILED) fail(ML_E_MEMORY, "{}: {} bytes of memory cannot be had: {}", name, size, std::strerror(errno));
   MappedFile made;
   made.bytes_ = Bytes(static_cast<const std::uint8_t*>(address), size);
   advise_huge_pages(address, size);

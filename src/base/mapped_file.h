@@ -24,8 +24,8 @@ class MappedFile {
   explicit MappedFile(const std::string& path, FileMemory memory = FileMemory::shared);
 
   /// Memory that belongs to no file, in huge pages as a mapped one would be: `size` zeros, written once by `fill` and read-only from then
-  /// on. ML_E_MEMORY if there is no address space for it.
-  static MappedFile in_memory(std::size_t size, const std::function<void(std::span<std::uint8_t>)>& fill);
+  /// on. ML_E_MEMORY, naming `name`, if there is no address space for it.
+  static MappedFile in_memory(const std::string& name, std::size_t size, const std::function<void(std::span<std::uint8_t>)>& fill);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

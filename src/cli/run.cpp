@@ -3,13 +3,13 @@
 
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/counted.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "cli/answer.h"
@@ -55,15 +55,6 @@ std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& 
   const Prompt prompt = chat.render(input);
   options.generate.shown = answer_markers(answer_style(loaded.info, prompt, !options.tools.empty()));
   return loaded.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
-}
-
-/// Bytes of memory this program has held at most; 0 where the system does not say. (getrusage would count its parent's, from before exec.)
-std::size_t peak_memory() {
-  std::ifstream status("/proc/self/status");
-  std::size_t kilobytes = 0;
-  for (std::string word; status >> word;)
-    if (word == "VmHWM:") status >> kilobytes;
-  return kilobytes * 1024;
 }
 
 void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens, const Generation& result, double open_seconds) {

@@ -299,7 +299,7 @@ Model random_model(const ModelShape& shape, MatrixType type, ThreadPool& threads
     if (a.quantized()) fillings.insert(fillings.end(), {quants(a), scales(a)});
     if (a.kind == MlbKind::f32) fillings.push_back(floats(a));
   }
-  MappedFile file = MappedFile::in_memory(static_cast<std::size_t>(plan.bytes), [&](std::span<std::uint8_t> bytes) {
+  MappedFile file = MappedFile::in_memory(shape.name, static_cast<std::size_t>(plan.bytes), [&](std::span<std::uint8_t> bytes) {
     const std::vector<std::uint8_t> head = mlb_header_bytes(plan.canonical.header);
     std::memcpy(bytes.data(), head.data(), head.size());
     if (!plan.canonical.flags.empty()) std::memcpy(&bytes[plan.arrays[0].offset], plan.canonical.flags.data(), plan.canonical.flags.size());

@@ -39,8 +39,10 @@ PagePool::Page PagePool::take(KvLayout::Group group) {
     free_[group].pop_back();
     // Its memory is untouched until it is first taken; free pages that were in use are taken first.
     const std::size_t used = made_[group] - free_[group].size();
-    if (used > most_used_[group]) bytes_ += size * (used - most_used_[group]);
-    most_used_[group] = std::max(most_used_[group], used);
+    if (used > most_used_[group]) {
+      most_used_[group] = used;
+      bytes_ += size;
+    }
   }
   std::memset(page, 0, size);
   return Page(page, [this, group](std::byte* p) { give_back(group, p); });
