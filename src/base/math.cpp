@@ -16,7 +16,10 @@ namespace {
 
 namespace scalar {
 using F = float;
-F set1(float x) { return x; }
+template <class>
+F set(float x) {
+  return x;
+}
 bool lt(F a, F b) { return a < b; }
 bool gt(F a, F b) { return a > b; }
 bool is_nan(F a) { return a != a; }
@@ -25,6 +28,7 @@ F abs(F a) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0x7ff
 F copysign(F a, F s) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & 0x7fffffffu) | (std::bit_cast<std::uint32_t>(s) & 0x80000000u));
 }
+bool all_within(F x, float limit) { return abs(x) <= limit; }
 F scale_by_bits(F y, F t) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(y) + (std::bit_cast<std::uint32_t>(t) << 23)); }
 #include "base/float_math.inl.h"
 }  // namespace scalar

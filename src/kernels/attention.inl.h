@@ -79,8 +79,12 @@ void quantize_kv(const float* x, size_t n, int8_t* q, uint16_t* d) {
   constexpr uint16_t kInfinity = 0x7c00, kNotANumber = 0x7e00;
   for (size_t at = 0; at < n; at += kKvBlock) {
     const size_t count = n - at < kKvBlock ? n - at : kKvBlock;
-    float block[kKvBlock] = {};
-    __builtin_memcpy(block, x + at, count * sizeof(float));
+    float padded[kKvBlock];
+    const float* block = x + at;
+    if (count < kKvBlock) {
+      for (size_t i = 0; i < kKvBlock; ++i) padded[i] = i < count ? block[i] : 0.0f;
+      block = padded;
+    }
     F top = set1(0.0f);
     F not_finite = set1(0.0f);  // x - x is NaN for inf and NaN
     for (int v = 0; v < kVectors; ++v) {
@@ -153,29 +157,48 @@ inline void decode_values(const AttendPage& p, int first, int last, size_t padde
   }
 }
 
-/// scores[64] become exponentials over the visible keys (0 elsewhere); returns the sum, sets the maximum.
-inline float softmax_page(float* scores, int first, int last, float scale, float cap, float* max_out) {
-  for (int j = 0; j < kPage; j += kLanes) store(scores + j, load(scores + j) * set1(scale));
-  if (cap != 0) softcap(scores, cap, kPage);
-  const F lowest = set1(-__builtin_inff());
-  F top = lowest;
-  for (int j = 0; j < kPage; j += kLanes) {
-    const F s = select(lanes_between(j, first, last), load(scores + j), lowest);
-    top = select(gt(s, top), s, top);
+/// Scores [nq][64] become exponentials over the visible keys (0 elsewhere); sets p.m and p.l. Eight queries at a time: what each has
+/// once is a lane of a vector.
+inline void softmax_page(const AttendPage& p, float* scores) {
+  const W lowest = set16(-__builtin_inff());
+  for (int i0 = 0; i0 < p.nq; i0 += kLanes, scores += kLanes * kPage) {
+    const int n = p.nq - i0 < kLanes ? p.nq - i0 : kLanes;
+    const auto visible = [&](int i, int j, W a, W otherwise) {
+      const int first = p.first[i0 + i], last = p.last[i0 + i];
+      return first <= j && j + kWide <= last ? a : select(lanes_between16(j, first, last), a, otherwise);
+    };
+    F each[kLanes];
+    for (int i = 0; i < kLanes; ++i) each[i] = low(lowest);
+    for (int i = 0; i < n; ++i) {
+      W top = lowest;
+      for (int j = 0; j < kPage; j += kWide) {
+        float* const at = scores + i * kPage + j;
+        W s = load16(at) * set16(p.scale);
+        if (p.softcap != 0) s = soft_cap(s, p.softcap);
+        store(at, s);
+        top = max(visible(i, j, s, lowest), top);
+      }
+      each[i] = max(low(top), high(top));
+    }
+    transpose(each);
+    for (int i = 1; i < kLanes; ++i) each[0] = max(each[i], each[0]);
+    float m[kLanes];
+    store(m, each[0]);
+    for (int i = 0; i < kLanes; ++i) each[i] = set1(0.0f);
+    for (int i = 0; i < n; ++i) {
+      p.m[i0 + i] = m[i];
+      for (int j = 0; j < kPage; j += kWide) {
+        float* const at = scores + i * kPage + j;
+        const W e = visible(i, j, exp(load16(at) - set16(m[i])), set16(0.0f));
+        store(at, e);
+        each[i] = (each[i] + low(e)) + high(e);
+      }
+    }
+    transpose(each);
+    float l[kLanes];
+    store(l, ((each[0] + each[4]) + (each[2] + each[6])) + ((each[1] + each[5]) + (each[3] + each[7])));
+    for (int i = 0; i < n; ++i) p.l[i0 + i] = l[i];
   }
-  float lanes[kLanes];
-  store(lanes, top);
-  float m = lanes[0];
-  for (int i = 1; i < kLanes; ++i)
-    if (lanes[i] > m) m = lanes[i];
-  F sum = set1(0.0f);
-  for (int j = 0; j < kPage; j += kLanes) {
-    const F e = select(lanes_between(j, first, last), exp(load(scores + j) - set1(m)), set1(0.0f));
-    store(scores + j, e);
-    sum = sum + e;
-  }
-  *max_out = m;
-  return fold8(sum);
 }
 
 void attend_page(const AttendPage& p) {
@@ -206,7 +229,7 @@ void attend_page(const AttendPage& p) {
       decode_values(p, first, last, padded, values);
     product(p.q, p.nq, k, kPage, 0, p.head_dim, kPage, scores, kPage);
   }
-  for (int i = 0; i < p.nq; ++i) p.l[i] = softmax_page(scores + i * kPage, p.first[i], p.last[i], p.scale, p.softcap, p.m + i);
+  softmax_page(p, scores);
   // Queries with the same visible keys share the loads of V; invisible keys are never multiplied.
   for (int i = 0; i < p.nq;) {
     const float* e[3];
@@ -225,13 +248,19 @@ void attend_page(const AttendPage& p) {
   }
 }
 
-void attend_merge(float* M, float* L, float* O, float m, float l, const float* o, size_t head_dim) {
-  const float top = *M > m ? *M : m;
-  float weight[kLanes] = {*M - top, m - top};
-  store(weight, exp(load(weight)));
-  const float a = weight[0];
-  const float b = weight[1];
-  *M = top;
-  *L = *L * a + l * b;
-  zip(O, o, head_dim, [a, b](F mine, F its) { return mine * set1(a) + its * set1(b); });
+void attend_merge(const AttendMerge& p) {
+  for (size_t i0 = 0; i0 < p.nq; i0 += kLanes) {
+    const size_t n = p.nq - i0 < kLanes ? p.nq - i0 : kLanes;
+    const F M = load_part(p.M + i0, n), m = load_part(p.m + i0, n);
+    const F top = select(gt(M, m), M, m);
+    const F a = exp(M - top), b = exp(m - top);
+    store_part(p.M + i0, top, n);
+    store_part(p.L + i0, load_part(p.L + i0, n) * a + load_part(p.l + i0, n) * b, n);
+    float mine[kLanes], its[kLanes];
+    store(mine, a);
+    store(its, b);
+    for (size_t i = 0; i < n; ++i)
+      zip(p.O + (i0 + i) * p.o_stride, p.o + (i0 + i) * p.o_stride, p.head_dim,
+          [a = mine[i], b = its[i]](auto O, auto o) { return O * set<decltype(O)>(a) + o * set<decltype(o)>(b); });
+  }
 }

@@ -13,38 +13,53 @@ inline void store_part(float* x, F value, size_t n) {
   __builtin_memcpy(x, lanes, n * sizeof(float));
 }
 
-/// x[i] = f(x[i], y[i]) over any length.
+/// x[i] = f(x[i], y[i]) over any length; f takes vectors of 16 and of 8.
 template <class Function>
 inline void zip(float* x, const float* y, size_t n, Function f) {
   size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(x + i, f(load(x + i), load(y + i)));
+  for (; i + kWide <= n; i += kWide) store(x + i, f(load16(x + i), load16(y + i)));
+  if (i + kLanes <= n) {
+    store(x + i, f(load(x + i), load(y + i)));
+    i += kLanes;
+  }
   if (i < n) store_part(x + i, f(load_part(x + i, n - i), load_part(y + i, n - i)), n - i);
 }
 
-inline F sigmoid(F x) { return set1(1.0f) / (set1(1.0f) + exp(negate(x))); }
-inline F silu(F x) { return x * sigmoid(x); }
-inline F gelu(F x) {
-  const F inner = set1(0x1.988454p-1f) * (x + set1(0x1.6e4e26p-5f) * ((x * x) * x));
-  return (set1(0.5f) * x) * (set1(1.0f) + tanh(inner));
+template <class V>
+inline V sigmoid(V x) {
+  return set<V>(1.0f) / (set<V>(1.0f) + exp(negate(x)));
+}
+template <class V>
+inline V silu(V x) {
+  return x * sigmoid(x);
+}
+template <class V>
+inline V gelu(V x) {
+  const V inner = set<V>(0x1.988454p-1f) * (x + set<V>(0x1.6e4e26p-5f) * ((x * x) * x));
+  return (set<V>(0.5f) * x) * (set<V>(1.0f) + tanh(inner));
+}
+template <class V>
+inline V soft_cap(V x, float cap) {
+  return set<V>(cap) * tanh(x / set<V>(cap));
 }
 
 void add(float* x, const float* y, size_t n) {
-  zip(x, y, n, [](F a, F b) { return a + b; });
+  zip(x, y, n, [](auto a, auto b) { return a + b; });
 }
 void silu_mul(float* gate, const float* up, size_t n) {
-  zip(gate, up, n, [](F g, F u) { return silu(g) * u; });
+  zip(gate, up, n, [](auto g, auto u) { return silu(g) * u; });
 }
 void gelu_mul(float* gate, const float* up, size_t n) {
-  zip(gate, up, n, [](F g, F u) { return gelu(g) * u; });
+  zip(gate, up, n, [](auto g, auto u) { return gelu(g) * u; });
 }
 void sigmoid_mul(float* o, const float* gate, size_t n) {
-  zip(o, gate, n, [](F a, F g) { return a * sigmoid(g); });
+  zip(o, gate, n, [](auto a, auto g) { return a * sigmoid(g); });
 }
 void softcap(float* x, float cap, size_t n) {
-  zip(x, x, n, [cap](F s, F) { return set1(cap) * tanh(s / set1(cap)); });
+  zip(x, x, n, [cap](auto s, auto) { return soft_cap(s, cap); });
 }
 void divide(float* x, float by, size_t n) {
-  zip(x, x, n, [by](F a, F) { return a / set1(by); });
+  zip(x, x, n, [by](auto a, auto) { return a / set<decltype(a)>(by); });
 }
 
 void rms_norm(const float* x, const float* w, float eps, size_t n, float* y) {

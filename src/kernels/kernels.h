@@ -46,6 +46,18 @@ struct AttendPage {
   size_t o_stride;  ///< at least head_dim rounded up to 8; the padding is written too
 };
 
+/// A page's (m, l, o) of nq queries, to be merged into what each has of earlier pages, (M, L, O). Rows of o and O are o_stride apart.
+struct AttendMerge {
+  size_t nq, head_dim;
+  float* M;  ///< [nq]
+  float* L;  ///< [nq]
+  float* O;  ///< [nq][o_stride], of which head_dim count
+  const float* m;
+  const float* l;
+  const float* o;
+  size_t o_stride;
+};
+
 /// Floats of scratch that attend_page needs.
 constexpr size_t attend_scratch(size_t head_dim, size_t nq) {
   const size_t padded = (head_dim + 7) / 8 * 8;  // keys, values, scores, q8_0's scales
@@ -115,8 +127,7 @@ struct Kernels {
   void (*to_f16)(const float* x, size_t n, uint16_t* out);
   void (*quantize_kv)(const float* x, size_t n, int8_t* q, uint16_t* d);  ///< blocks of kKvBlock, a scale each; any length
   void (*attend_page)(const AttendPage& args);
-  /// Merges a page's (m, l, o) into (M, L, O) of head_dim values.
-  void (*attend_merge)(float* M, float* L, float* O, float m, float l, const float* o, size_t head_dim);
+  void (*attend_merge)(const AttendMerge& args);
   void (*divide)(float* x, float by, size_t n);  ///< x = x / by
 
   // A7

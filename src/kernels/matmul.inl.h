@@ -5,56 +5,66 @@ inline size_t groups_of(size_t cols) { return (cols / 32 + 7) / 8; }
 
 size_t activation_bytes(size_t cols) { return groups_of(cols) * sizeof(Blocks8); }
 
-inline uint32_t float_bits(float x) {
-  uint32_t u;
-  __builtin_memcpy(&u, &x, 4);
-  return u;
+/// The largest magnitudes of n <= 8 blocks of 32, lane = block; NaN where a value is not finite.
+inline F largest_magnitudes(const float* x, size_t n) {
+  const auto largest = [](size_t count, auto element) {  // t - t is NaN where t is not finite, else 0
+    F top = set1(0.0f), bad = set1(0.0f);
+    for (size_t i = 0; i < count; ++i) {
+      const F t = element(i);
+      top = max(t, top);
+      bad = bad + (t - t);
+    }
+    return top + bad;
+  };
+  F most[kLanes];
+  for (size_t b = 0; b < kLanes; ++b)
+    most[b] = largest(b < n ? 32 / kLanes : 0, [&](size_t i) { return abs(load(x + b * 32 + i * kLanes)); });
+  transpose(most);
+  return largest(kLanes, [&](size_t i) { return most[i]; });
 }
 
-/// One block of 32 by the page's rule; returns d and writes the quants and -8 times their sum.
-inline float quantize_block(const float* x, int8_t* q, int32_t* minus8) {
-  uint32_t largest = 0;
-  for (int i = 0; i < 32; ++i) {
-    const uint32_t magnitude = float_bits(x[i]) & 0x7fffffffu;
-    if (magnitude > largest) largest = magnitude;
+/// Blocks [0, n) of a group, n <= 8, by the page's rule: its d, q and minus8; d = NaN and q = 0 where a value is not finite.
+inline void quantize_group(const float* x, size_t n, Blocks8& group) {
+  const F amax = largest_magnitudes(x, n);
+  const Mask tiny = lt(amax, set1(1e-30f)), not_finite = is_nan(amax);
+  store(group.d, select(not_finite, set1(__builtin_nanf("")), select(tiny, set1(0.0f), amax / set1(127.0f))));
+  float factors[kLanes];
+  store(factors, select(tiny, set1(0.0f), set1(127.0f) / amax));
+  F sums[kLanes];
+  for (size_t l = 0; l < kLanes; ++l) {
+    const F factor = set1(factors[l]);
+    sums[l] = set1(0.0f);
+    if (l >= n) {
+      __builtin_memset(group.q[l], 0, 32);
+      continue;
+    }
+    for (int v = 0; v < 32 / kLanes; ++v) {
+      const F level = load(x + l * 32 + v * kLanes) * factor;
+      const I q = to_int(level + copysign(set1(0.5f), level));  // |level| <= 127.00001, so q is at most 127
+      store_bytes(reinterpret_cast<uint8_t*>(group.q[l]) + v * kLanes, q);
+      sums[l] = sums[l] + to_float(q);  // exact
+    }
   }
-  float amax;
-  __builtin_memcpy(&amax, &largest, 4);
-  if (largest >= 0x7f800000u || amax < 1e-30f) {
-    __builtin_memset(q, 0, 32);
-    *minus8 = 0;
-    return largest >= 0x7f800000u ? __builtin_nanf("") : 0.0f;
-  }
-  const F factor = set1(127.0f / amax);
-  int32_t levels[32];
-  for (int i = 0; i < 32; i += kLanes) {
-    const F v = load(x + i) * factor;
-    store(levels + i, to_int(v + copysign(set1(0.5f), v)));  // |v| <= 127.00001, so trunc is at most 127
-  }
-  int32_t sum = 0;
-  for (int i = 0; i < 32; ++i) {
-    q[i] = static_cast<int8_t>(levels[i]);
-    sum += levels[i];
-  }
-  *minus8 = -8 * sum;
-  return amax / 127.0f;
+  transpose(sums);
+  F sum = sums[0];
+  for (int i = 1; i < kLanes; ++i) sum = sum + sums[i];
+  store(group.minus8, to_int(sum * set1(-8.0f)));
+  const float any = fold8(amax - amax);
+  if (any == any) return;
+  for (size_t l = 0; l < kLanes; ++l)
+    if (group.d[l] != group.d[l]) {
+      __builtin_memset(group.q[l], 0, 32);
+      group.minus8[l] = 0;
+    }
 }
 
 void quantize_activation(const float* x, size_t cols, void* out) {
-  Blocks8* const groups = static_cast<Blocks8*>(out);
-  const size_t blocks = cols / 32;
-  const size_t padded = groups_of(cols) * kLanes;
-  for (size_t b = 0; b < padded; ++b) {
-    Blocks8& group = groups[b / kLanes];
-    const size_t l = b % kLanes;
-    if (b < blocks) {
-      group.d[l] = quantize_block(x + b * 32, group.q[l], group.minus8 + l);
-    } else {
-      group.d[l] = 0;
-      group.minus8[l] = 0;
-      __builtin_memset(group.q[l], 0, 32);
-    }
-    if (l == kLanes - 1) pack_extra(group);
+  Blocks8* group = static_cast<Blocks8*>(out);
+  for (size_t blocks = cols / 32; blocks > 0; ++group, x += 32 * kLanes) {
+    const size_t n = blocks < kLanes ? blocks : kLanes;
+    quantize_group(x, n, *group);
+    pack_extra(*group);
+    blocks -= n;
   }
 }
 
@@ -81,6 +91,9 @@ inline F load_scales_tail(const void* d, size_t i, size_t count) {
   return load(lanes);
 }
 
+template <bool q4>
+constexpr size_t block_bytes = q4 ? 16 : 32;
+
 /// Fetches what comes 4096 columns later, some rows: the processors' own prefetching is not enough (isa/README.md has figures). Beyond the
 /// end it does no harm.
 template <bool q4>
@@ -91,21 +104,20 @@ inline void prefetch_ahead(const uint8_t* w) {
 /// tail = blocks mod 8. Flat: g++ 12 may leave the conversion of scales a call.
 template <bool q4, bool f16, int tail>
 __attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y) {
-  constexpr size_t block_bytes = q4 ? 16 : 32;
   const size_t blocks = w.cols / 32;
   const size_t whole = blocks - tail;
   for (size_t r = row0; r < row1; ++r) {
-    const uint8_t* row = w.q + r * blocks * block_bytes;
+    const uint8_t* row = w.q + r * blocks * block_bytes<q4>;
     const Blocks8* group = x;
     F acc = set1(0.0f);
     for (size_t b = 0; b < whole; b += 8, ++group) {
-      prefetch_ahead<q4>(row + b * block_bytes);
+      prefetch_ahead<q4>(row + b * block_bytes<q4>);
       const F scales = load_scales<f16>(w.d, r * blocks + b) * load(group->d);
-      acc = acc + to_float(isums<q4, 8>(row + b * block_bytes, *group)) * scales;
+      acc = acc + to_float(isums<q4, 8>(row + b * block_bytes<q4>, *group)) * scales;
     }
     if constexpr (tail > 0) {
       const F scales = load_scales_tail<f16, tail>(w.d, r * blocks + whole, w.rows * blocks) * load(group->d);
-      acc = acc + to_float(isums<q4, tail>(row + whole * block_bytes, *group)) * scales;  // +0 in the other lanes
+      acc = acc + to_float(isums<q4, tail>(row + whole * block_bytes<q4>, *group)) * scales;  // +0 in the other lanes
     }
     y[r] = fold8(acc);
   }
@@ -151,26 +163,25 @@ inline F load_scales_of(const Matrix& w, size_t i, size_t count) {
 
 /// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows after another, and
 /// scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks, by class (b mod 8), but read in the file's.
-/// The range's next tile is asked for meanwhile, so that memory works while tiles are packed and multiplied.
+/// fetch: asks for the range's next tile meanwhile.
 template <bool q4>
-void pack_tile(const Matrix& w, size_t row, size_t row1, uint8_t* tile, float* scales) {
-  constexpr size_t kBlockBytes = q4 ? 16 : 32;
+void pack_tile(const Matrix& w, size_t row, size_t row1, bool fetch, uint8_t* tile, float* scales) {
   const size_t blocks = w.cols / 32;
   const uint8_t* rows[kOwnTileRows];
   size_t first[kOwnTileRows];
   for (size_t r = 0; r < kOwnTileRows; ++r) {
     const size_t from = row + r < row1 ? row + r : row1 - 1;
     first[r] = from * blocks;
-    rows[r] = w.q + first[r] * kBlockBytes;
+    rows[r] = w.q + first[r] * block_bytes<q4>;
   }
   size_t place[kLanes];  // of the class's first block
   for (size_t c = 0, at = 0; c < kLanes; at += (blocks + kLanes - 1 - c) / kLanes, ++c) place[c] = at;
-  const bool more = row + kOwnTileRows < row1;
+  fetch = fetch && row + kOwnTileRows < row1;
   for (size_t b0 = 0; b0 < blocks; b0 += kLanes) {
     const size_t count = blocks - b0 < kLanes ? blocks - b0 : kLanes;
-    for (size_t r = 0; more && r < kOwnTileRows; ++r)
-      for (size_t at = 0; at < kLanes * kBlockBytes; at += 64)
-        __builtin_prefetch(rows[r] + (kOwnTileRows * blocks + b0) * kBlockBytes + at, 0, 2);
+    for (size_t r = 0; fetch && r < kOwnTileRows; ++r)
+      for (size_t at = 0; at < kLanes * block_bytes<q4>; at += 64)
+        __builtin_prefetch(rows[r] + (kOwnTileRows * blocks + b0) * block_bytes<q4> + at, 0, 2);
     for (size_t c = 0; c < count; ++c)
       for (size_t v = 0; v < kTileVectors; ++v)
         pack_block<q4>(rows + v * kWide, b0 + c, tile + ((place[c] + b0 / kLanes) * kTileVectors + v) * tile_block_bytes<q4>);
@@ -183,13 +194,15 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, uint8_t* tile, float* s
   }
 }
 
-/// T activation rows against a packed tile: y[t][row of the tile].
+/// T activation rows against a packed tile: y[t * y_stride + row of the tile].
 template <bool q4, int T>
 __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
-                                                      float (*y)[kOwnTileRows]) {
+                                                      float* y, size_t y_stride) {
   constexpr int R = kTileVectors;
   const Blocks8* x[T];
   unroll<T>([&](auto t) { x[t] = rows[t]; });
+  // Every line of y is written once and is in no cache near: without this each store waits for its own.
+  unroll<T>([&](auto t) { unroll<R>([&](auto r) { __builtin_prefetch(y + t * y_stride + r * kWide, 1); }); });
   W lanes[kLanes][T][R];  // the lanes of A3
   for (int c = 0; c < kLanes; ++c) {
     W acc[T][R];
@@ -211,19 +224,24 @@ __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const
   for (int t = 0; t < T; ++t)
     for (int r = 0; r < R; ++r) {
       const auto lane = [&](int l) { return lanes[l][t][r]; };
-      store(y[t] + r * kWide, ((lane(0) + lane(4)) + (lane(2) + lane(6))) + ((lane(1) + lane(5)) + (lane(3) + lane(7))));
+      store(y + static_cast<size_t>(t) * y_stride + r * kWide,
+            ((lane(0) + lane(4)) + (lane(2) + lane(6))) + ((lane(1) + lane(5)) + (lane(3) + lane(7))));
     }
 }
 
 /// multiply_tile for `count` <= T rows.
 template <bool q4, int T>
-inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
-                             float (*y)[kOwnTileRows]) {
+inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks, float* y,
+                             size_t y_stride) {
   if constexpr (T > 1) {
-    if (count < T) return multiply_tile_by<q4, T - 1>(count, tile, scales, rows, blocks, y);
+    if (count < T) return multiply_tile_by<q4, T - 1>(count, tile, scales, rows, blocks, y, y_stride);
   }
-  multiply_tile<q4, T>(tile, scales, rows, blocks, y);
+  multiply_tile<q4, T>(tile, scales, rows, blocks, y, y_stride);
 }
+
+/// Memory works while tiles are multiplied: the next one is fetched meanwhile, a piece with each multiply_tile() where there are many, else
+/// while one is packed. Many rows of activations ask also for a tile beyond the range: some thread will need it soon.
+constexpr size_t kFetchWhileMultiplying = 64;
 
 template <bool q4>
 void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, uint8_t* scratch) {
@@ -231,15 +249,24 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
   const size_t groups = groups_of(w.cols);
   float* scales = reinterpret_cast<float*>(scratch + blocks * kTileVectors * tile_block_bytes<q4>);
   for (size_t row = row0; row < row1; row += kOwnTileRows) {
-    pack_tile<q4>(w, row, row1, scratch, scales);
+    pack_tile<q4>(w, row, row1, n < kFetchWhileMultiplying, scratch, scales);
+    const uint8_t* const next = w.q + (row + kOwnTileRows) * blocks * block_bytes<q4>;
+    const size_t next_bytes = n < kFetchWhileMultiplying || row + 2 * kOwnTileRows > w.rows ? 0 : kOwnTileRows * blocks * block_bytes<q4>;
     const size_t rows = row1 - row < kOwnTileRows ? row1 - row : kOwnTileRows;
     for (size_t i = 0; i < n;) {
       const int count = n - i < kTileActivations ? static_cast<int>(n - i) : kTileActivations;
       const Blocks8* a[kTileActivations];
       for (int t = 0; t < count; ++t) a[t] = static_cast<const Blocks8*>(x) + (i + t) * groups;
-      float out[kTileActivations][kOwnTileRows];
-      multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, out);
-      for (int t = 0; t < count; ++t) __builtin_memcpy(y + (i + t) * y_stride + row, out[t], rows * sizeof(float));
+      for (size_t at = next_bytes * i / n / 64 * 64; at < next_bytes * (i + static_cast<size_t>(count)) / n; at += 64)
+        __builtin_prefetch(next + at, 0, 2);
+      float* to = y + i * y_stride + row;
+      if (rows == kOwnTileRows) {
+        multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, to, y_stride);
+      } else {
+        float out[kTileActivations][kOwnTileRows];
+        multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, out[0], kOwnTileRows);
+        for (int t = 0; t < count; ++t, to += y_stride) __builtin_memcpy(to, out[t], rows * sizeof(float));
+      }
       i += count;
     }
   }

@@ -65,18 +65,6 @@ inline void store_first(float* to, F a, size_t n) {
   for (size_t b = 0; b < n; ++b) to[b] = t[b];
 }
 
-/// The largest magnitudes of n blocks, lane = block.
-inline F largest_magnitudes(const float* x, size_t n) {
-  F most[kLanes];
-  for (size_t b = 0; b < kLanes; ++b) {
-    most[b] = set1(0.0f);
-    for (int i = 0; b < n && i < kBlock; i += kLanes) most[b] = max(abs(load(x + b * kBlock + i)), most[b]);
-  }
-  transpose(most);
-  for (int i = 1; i < kLanes; ++i) most[0] = max(most[i], most[0]);
-  return most[0];
-}
-
 /// x: finite weights of `blocks` blocks. q: 32 bytes a block; d: a scale a block.
 void quantize_q8(const float* x, size_t blocks, bool f16, uint8_t* q, float* d) {
   for (size_t first = 0; first < blocks; first += kLanes) {

@@ -1,5 +1,14 @@
 // All algorithms on the instruction set whose primitives were included before. Included inside the target's anonymous namespace,
 // in this order: each file uses those above it.
+/// All lanes x, for F and W.
+template <class V>
+inline V set(float x) {
+  if constexpr (sizeof(V) == sizeof(W))
+    return set16(x);
+  else
+    return set1(x);
+}
+
 // clang-format off
 #include "base/float_math.inl.h"
 #include "kernels/elementwise.inl.h"

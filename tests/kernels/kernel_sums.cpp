@@ -208,7 +208,7 @@ void sum_attention(const Kernels& k, Sum& sum) {
           for (std::size_t i = 0; i < nq; ++i)
             for (std::size_t at = size; at < stride; ++at) o[i * stride + at] = 0;  // the padding is anything
           float top = m[0], total = l[0];
-          k.attend_merge(&top, &total, o.data(), m[1], l[1], o.data() + stride, size);
+          k.attend_merge({1, size, &top, &total, o.data(), m.data() + 1, l.data() + 1, o.data() + stride, stride});
           sum.add({top, total});
           sum.add(m);
           sum.add(l);

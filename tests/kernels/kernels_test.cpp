@@ -477,16 +477,23 @@ TEST_P(EachKernels, AttentionPageFollowsA6) {
 }
 
 TEST_P(EachKernels, PagesMerge) {
-  const std::vector<float> ms = {1.5f, -3, 1.5f, 90, -kInf, 1e5f};
-  for (const float m0 : ms)
-    for (const float m1 : ms) {
-      std::vector<float> O = random_floats(13, rng_), o = random_floats(13, rng_), want(13);
-      float M = m0, L = 2.5f;
-      const float top = M > m1 ? M : m1, a = math::exp(M - top), b = math::exp(m1 - top);
-      const float want_l = L * a + 0.5f * b;
-      for (int i = 0; i < 13; ++i) want[i] = O[i] * a + o[i] * b;
-      kernels_->attend_merge(&M, &L, O.data(), m1, 0.5f, o.data(), 13);
-      ASSERT_TRUE(same_bits(M, top) && same_bits(L, want_l));
+  const std::vector<float> ms = {1.5f, -3, 1.5f, 90, -kInf, 1e5f, 3};
+  for (const std::size_t dim : {13u, 16u, 24u, 40u})
+    for (std::size_t nq = 0; nq <= 19; ++nq) {
+      const std::size_t stride = dim + 3;
+      std::vector<float> M(nq), m(nq), L = random_floats(nq, rng_), l = random_floats(nq, rng_);
+      for (std::size_t i = 0; i < nq; ++i) M[i] = ms[(i + dim) % ms.size()], m[i] = ms[(i * 3 + nq) % ms.size()];
+      std::vector<float> O = random_floats(nq * stride, rng_), o = random_floats(nq * stride, rng_);
+      std::vector<float> want_M(nq), want_L(nq), want = O;
+      for (std::size_t i = 0; i < nq; ++i) {
+        want_M[i] = M[i] > m[i] ? M[i] : m[i];
+        const float a = math::exp(M[i] - want_M[i]), b = math::exp(m[i] - want_M[i]);
+        want_L[i] = L[i] * a + l[i] * b;
+        for (std::size_t d = 0; d < dim; ++d) want[i * stride + d] = O[i * stride + d] * a + o[i * stride + d] * b;
+      }
+      kernels_->attend_merge({nq, dim, M.data(), L.data(), O.data(), m.data(), l.data(), o.data(), stride});
+      expect_same(M, want_M, "M");
+      expect_same(L, want_L, "L");
       expect_same(O, want, "O");
     }
 }

@@ -102,6 +102,12 @@ inline F scale_by_bits(F y, F t) {
   KRAFLA_LANES(from_bits(bits(y.v[i]) + (bits(t.v[i]) << 23)));
   return r;
 }
+/// No lane is NaN or of a magnitude beyond the limit.
+inline bool all_within(F a, float limit) {
+  bool r = true;
+  for (int i = 0; i < kLanes; ++i) r = r && from_bits(bits(a.v[i]) & 0x7fffffffu) <= limit;
+  return r;
+}
 inline F load(const float* p) {
   F r;
   KRAFLA_LANES(p[i]);

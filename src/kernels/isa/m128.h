@@ -22,6 +22,7 @@ inline F4 copysign(F4 a, F4 s) { return select(_mm_set1_ps(-0.0f), s, a); }
 inline F4 scale_by_bits(F4 y, F4 t) {
   return _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(y), _mm_slli_epi32(_mm_castps_si128(t), 23)));
 }
+inline bool all_within(F4 a, float limit) { return _mm_movemask_ps(_mm_cmple_ps(abs(a), set4(limit))) == 15; }
 inline F4 load4(const float* p) { return _mm_loadu_ps(p); }
 inline void store(float* p, F4 a) { _mm_storeu_ps(p, a); }
 inline F4 to_float(I4 a) { return _mm_cvtepi32_ps(a.v); }

@@ -28,6 +28,7 @@ inline F copysign(F a, F s) {
 inline F scale_by_bits(F y, F t) {
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), _mm256_slli_epi32(_mm256_castps_si256(t), 23)));
 }
+inline bool all_within(F a, float limit) { return _mm256_movemask_ps(_mm256_cmp_ps(abs(a), set1(limit), _CMP_LE_OQ)) == 255; }
 inline F load(const float* p) { return _mm256_loadu_ps(p); }
 inline void store(float* p, F a) { _mm256_storeu_ps(p, a); }
 inline F to_float(I a) { return _mm256_cvtepi32_ps(a.v); }

@@ -23,6 +23,7 @@ inline F4 copysign(F4 a, F4 s) { return vbslq_f32(vdupq_n_u32(0x80000000u), s, a
 inline F4 scale_by_bits(F4 y, F4 t) {
   return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(y), vshlq_n_s32(vreinterpretq_s32_f32(t), 23)));
 }
+inline bool all_within(F4 a, float limit) { return vminvq_u32(vcleq_f32(vabsq_f32(a), vdupq_n_f32(limit))) != 0; }
 inline F4 load4(const float* p) { return vld1q_f32(p); }
 inline void store(float* p, F4 a) { vst1q_f32(p, a); }
 inline F4 to_float(I4 a) { return vcvtq_f32_s32(a.v); }

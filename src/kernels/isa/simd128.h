@@ -21,6 +21,7 @@ inline F4 negate(F4 a) { return (F4)wasm_f32x4_neg((v128_t)a); }
 inline F4 abs(F4 a) { return (F4)wasm_f32x4_abs((v128_t)a); }
 inline F4 copysign(F4 a, F4 s) { return select(wasm_u32x4_splat(0x80000000u), s, a); }
 inline F4 scale_by_bits(F4 y, F4 t) { return (F4)((U4)y + ((U4)t << 23)); }
+inline bool all_within(F4 a, float limit) { return wasm_i32x4_all_true(wasm_f32x4_le((v128_t)abs(a), (v128_t)set4(limit))); }
 inline F4 load4(const float* p) { return (F4)wasm_v128_load(p); }
 inline void store(float* p, F4 a) { wasm_v128_store(p, (v128_t)a); }
 inline F4 to_float(I4 a) { return (F4)wasm_f32x4_convert_i32x4(a.v); }

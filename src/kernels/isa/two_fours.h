@@ -29,6 +29,7 @@ inline F negate(F a) { return {negate(a.low), negate(a.high)}; }
 inline F abs(F a) { return {abs(a.low), abs(a.high)}; }
 inline F copysign(F a, F s) { return {copysign(a.low, s.low), copysign(a.high, s.high)}; }
 inline F scale_by_bits(F y, F t) { return {scale_by_bits(y.low, t.low), scale_by_bits(y.high, t.high)}; }
+inline bool all_within(F a, float limit) { return all_within(a.low, limit) && all_within(a.high, limit); }
 inline F load(const float* p) { return {load4(p), load4(p + 4)}; }
 inline void store(float* p, F a) {
   store(p, a.low);

@@ -203,16 +203,15 @@ Seen attend_page(const Shape& shape, const KvLayout& layout, Context& context, c
   return seen;
 }
 
-/// Merges a query's next page; the first page starts the sums.
-void merge(const Shape& shape, Context& context, const Queries& queries, std::size_t query, bool first, float m, float l, const float* o) {
-  float* sum = queries.sum + query * shape.padded;
-  if (first) {
-    queries.top[query] = m;
-    queries.denominator[query] = l;
-    std::memcpy(sum, o, shape.head_dim * sizeof(float));
-  } else {
-    context.kernels.attend_merge(queries.top + query, queries.denominator + query, sum, m, l, o, shape.head_dim);
-  }
+/// Merges the next page of `count` queries from `from` on into their sums; of those from `started` on it is the first and starts them.
+void merge(const Shape& shape, Context& context, const Queries& queries, std::size_t from, std::size_t count, std::size_t started,
+           const float* m, const float* l, const float* o) {
+  const std::size_t old = std::clamp(started, from, from + count) - from, fresh = count - old;
+  float* const sum = queries.sum + from * shape.padded;
+  context.kernels.attend_merge({old, shape.head_dim, queries.top + from, queries.denominator + from, sum, m, l, o, shape.padded});
+  std::copy_n(m + old, fresh, queries.top + from + old);
+  std::copy_n(l + old, fresh, queries.denominator + from + old);
+  std::copy_n(o + old * shape.padded, fresh * shape.padded, sum + old * shape.padded);
 }
 
 /// Writes the merged queries to batch.mixed.
@@ -231,8 +230,7 @@ void attend_by_tiles(const Shape& shape, const KvLayout& layout, Context& contex
     std::size_t started = 0;  // queries below have met a page: they are in order of position
     for (std::size_t page = queries.first_page(shape); page <= queries.last_page(); ++page) {
       const Seen seen = attend_page(shape, layout, context, queries, page, queries.m, queries.l, queries.o);
-      for (std::size_t i = 0; i < seen.count; ++i)
-        merge(shape, context, queries, seen.from + i, seen.from + i >= started, queries.m[i], queries.l[i], queries.o + i * shape.padded);
+      merge(shape, context, queries, seen.from, seen.count, started, queries.m, queries.l, queries.o);
       started = std::max(started, seen.from + seen.count);
     }
     finish(shape, context, queries, batch);
@@ -260,8 +258,8 @@ void attend_by_pages(const Shape& shape, const KvLayout& layout, Context& contex
     const std::size_t pages = queries.last_page() - queries.first_page(shape) + 1;
     for (std::size_t page = 0; page < pages; ++page) {
       const float* partial = batch.partials.data() + (unit * most_pages + page) * slot;
-      for (std::size_t i = 0; i < shape.group; ++i)
-        merge(shape, context, queries, i, page == 0, partial[i], partial[shape.group + i], partial + 2 * shape.group + i * shape.padded);
+      merge(shape, context, queries, 0, shape.group, page == 0 ? 0 : shape.group, partial, partial + shape.group,
+            partial + 2 * shape.group);
     }
     finish(shape, context, queries, batch);
   });
