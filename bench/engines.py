@@ -1,5 +1,6 @@
 """llama.cpp and ik_llama.cpp for the measurements: fetched as the source packages of their Python bindings, pinned here, and built for
-the CPU at hand in build/peers/, once. Nothing of Python is between the engines and the clock: bench/peer.cpp drives their C API.
+the CPU at hand, or for a lesser one, in build/peers/, once. Nothing of Python is between the engines and the clock: bench/peer.cpp drives
+their C API.
 """
 import pathlib
 import subprocess
@@ -11,6 +12,11 @@ WORK = ROOT / "build/peers"
 PACKAGES = {"llama.cpp": "llama-cpp-python==0.3.36", "ik_llama.cpp": "ik-llama-cpp-python==0.1.5"}
 CMAKE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_TESTS=OFF",
          "-DLLAMA_BUILD_EXAMPLES=OFF", "-DGGML_IQK_FA_ALL_QUANTS=OFF"]  # the last: only f16 keys and values are measured
+# What to build for. An instruction set's name is krafla's; ik_llama.cpp has no x86 code below AVX2.
+ISAS = {"native": [],
+        "avx512vnni": ["-DGGML_NATIVE=OFF", *(f"-DGGML_AVX512{name}=ON" for name in ("", "_VBMI", "_VNNI", "_BF16"))],
+        "avx2": ["-DGGML_NATIVE=OFF"],
+        "sse2": ["-DGGML_NATIVE=OFF", *(f"-DGGML_{name}=OFF" for name in ("SSE42", "AVX", "AVX2", "FMA", "F16C", "BMI2"))]}
 
 
 def run(command):
@@ -33,22 +39,22 @@ def source(engine):
     return tree / "vendor" / engine
 
 
-def build(engine, targets, made):
-    """The engine's build folder, in which `targets` are built unless all files `made` are there."""
+def build(engine, targets, made, isa="native"):
+    """The engine's build folder for the instruction set, in which `targets` are built unless all files `made` are there."""
     tree = source(engine)
-    folder = tree / "build"
+    folder = WORK / f"{engine}-{isa}"
     if not all((folder / path).exists() for path in made):
-        print(f"building {engine} ({' '.join(targets)}): 20 minutes the first time", file=sys.stderr, flush=True)
-        run(["cmake", "-S", tree, "-B", folder, *CMAKE])
+        print(f"building {engine} for {isa} ({' '.join(targets)}): 20 minutes the first time", file=sys.stderr, flush=True)
+        run(["cmake", "-S", tree, "-B", folder, *CMAKE, *ISAS[isa]])
         run(["cmake", "--build", folder, "--target", *targets])
     return folder
 
 
-def peer(engine):
+def peer(engine, isa="native"):
     """The program of bench/peer.cpp for the engine. ik's package lacks a file that its programs need; its libraries, all that is wanted, do not."""
-    program, code = WORK / f"peer-{engine}", ROOT / "bench/peer.cpp"
+    program, code = WORK / f"peer-{engine}-{isa}", ROOT / "bench/peer.cpp"
     if not program.exists() or program.stat().st_mtime < code.stat().st_mtime:
-        folder = build(engine, ["llama"], ["src/libllama.a"])
+        folder = build(engine, ["llama"], ["src/libllama.a"], isa)
         tree = source(engine)
         libraries = [folder / "src/libllama.a", *sorted((folder / "ggml/src").glob("libggml*.a"))]
         run(["c++", "-std=c++20", "-O2", *(["-DIK_LLAMA"] if engine == "ik_llama.cpp" else []), "-I", tree / "include", "-I", tree / "ggml/include", code,

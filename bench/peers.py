@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures krafla, llama.cpp and ik_llama.cpp side by side, in one run, on the same weights: `make bench`, or
-build/peers/venv/bin/python bench/peers.py [--quick] [--shape NAME].
+build/peers/venv/bin/python bench/peers.py [--quick] [--shape NAME] [--isa NAME].
 
 The weights: SmolLM2-135M-Instruct, made pure Q8_0 and Q4_0 by llama.cpp's quantizer and converted to .mlb; with --shape random weights of a
 published model's sizes, saved by `krafla bench` and written as GGUF by bench/mlb_to_gguf.py. Both peers read the same file.
@@ -54,28 +54,29 @@ def process(command):
 
 
 class Krafla:
-    def __init__(self, program):
-        self.name, self.program = "krafla", program
+    def __init__(self, program, isa):
+        self.name, self.program, self.isa = "krafla", program, [] if isa == "native" else ["--isa", isa]
 
     def measure(self, weights, threads, cell):
         if cell is None:
-            _, seconds, peak = process([self.program, "run", weights.model, "--raw", "-p", PROMPT, "-n", 1, "--temp", 0, "-t", threads])
+            _, seconds, peak = process([self.program, "run", weights.model, "--raw", "-p", PROMPT, "-n", 1, "--temp", 0, "-t", threads,
+                                          *self.isa])
             return seconds, peak
         kind, n, depth, batch = cell
         other = "--decode" if kind == "prefill" else "--prefill"
         output, _, peak = process([self.program, "bench", weights.model, f"--{kind}", n, other, 0, "--depth", depth, "--batch", batch, "-t", threads,
-                                   "--json"])
+                                   "--json", *self.isa])
         return json.loads(output)[kind][0]["tok_s"], peak
 
 
 class Peer:
-    def __init__(self, engine, flash, repack):
-        self.engine, self.flags = engine, (int(flash), int(repack))
+    def __init__(self, engine, isa, flash, repack):
+        self.program, self.flags = engines.peer(engine, isa), (int(flash), int(repack))
         self.name = engine + (" flash" if flash else "") + (" repack" if repack else "")
 
     def measure(self, weights, threads, cell):
         arguments = ["first", PROMPT] if cell is None else cell
-        output, seconds, peak = process([engines.peer(self.engine), weights.gguf, threads, *self.flags, *arguments])
+        output, seconds, peak = process([self.program, weights.gguf, threads, *self.flags, *arguments])
         return (seconds if cell is None else float(output)), peak
 
 
@@ -226,6 +227,7 @@ def main():
     parser.add_argument("--cells", nargs="+", choices=list(CELLS))
     parser.add_argument("--peers", nargs="+", choices=list(engines.PACKAGES), default=list(engines.PACKAGES))
     parser.add_argument("--shape", help="random weights of this shape (krafla bench --help) in place of SmolLM2-135M")
+    parser.add_argument("--isa", choices=list(engines.ISAS), default="native", help="all engines with this instruction set")
     parser.add_argument("--krafla", type=pathlib.Path, default=ROOT / "build/release/krafla")
     parser.add_argument("--out", type=pathlib.Path, default=WORK / "results.json", help="every sample; the plot beside it")
     options = parser.parse_args()
@@ -235,16 +237,16 @@ def main():
     names = [name for name in options.cells or (QUICK if options.quick else CELLS) if CELLS[name] or not options.shape]  # a shape has no tokenizer
 
     WORK.mkdir(parents=True, exist_ok=True)
-    settings = [Krafla(options.krafla)] + [Peer(engine, flash, repack) for engine in options.peers for flash in (True, False) for repack in (True, False)]
-    for engine in options.peers:
-        engines.peer(engine)
+    peers = [engine for engine in options.peers if not (options.isa == "sse2" and engine == "ik_llama.cpp")]
+    settings = [Krafla(options.krafla, options.isa)] + [Peer(engine, options.isa, flash, repack)
+                                                        for engine in peers for flash in (True, False) for repack in (True, False)]
     weights = [Weights(options.krafla, options.shape, kind) for kind in options.kinds]
     cells = [Cell(name, w, threads) for w in weights for threads in options.threads for name in names]
     load = [os.getloadavg()[0]]
     worst = measure(cells, settings, rounds)
     load.append(os.getloadavg()[0])
 
-    title = f"{options.shape or 'SmolLM2-135M'}, {cpu_name()}, {time.strftime('%Y-%m-%d')}; medians of {rounds}; load average {load[0]:.2f} before, {load[1]:.2f} after"
+    title = f"{options.shape or 'SmolLM2-135M'}, {cpu_name()}, {options.isa}, {time.strftime('%Y-%m-%d')}; medians of {rounds}; load average {load[0]:.2f} before, {load[1]:.2f} after"
     report = {"title": title, "load": load, "busy": worst, "rounds": rounds,
               "cells": [{"kind": c.weights.kind, "threads": c.threads, "name": c.name, "samples": c.samples, "peak_mb": c.peaks, "crashed": c.crashed}
                         for c in cells]}
