@@ -13,7 +13,7 @@ struct Ahead {
 
   void fetch(size_t row) const {
     if (at == nullptr) return;
-    for (size_t i = 0; i < row_bytes; i += 64) __builtin_prefetch(at + row * row_bytes + i);
+    for (size_t i = 0; i < row_bytes; i += 64) __builtin_prefetch(at + row * row_bytes + i, 0, 2);
   }
 };
 
@@ -259,8 +259,10 @@ void attend_merge(const AttendMerge& p) {
     float mine[kLanes], its[kLanes];
     store(mine, a);
     store(its, b);
-    for (size_t i = 0; i < n; ++i)
-      zip(p.O + (i0 + i) * p.o_stride, p.o + (i0 + i) * p.o_stride, p.head_dim,
-          [a = mine[i], b = its[i]](auto O, auto o) { return O * set<decltype(O)>(a) + o * set<decltype(o)>(b); });
+    for (size_t i = 0; i < n; ++i) {
+      float* const O = p.O + (i0 + i) * p.o_stride;
+      zip(O, O, p.o + (i0 + i) * p.o_stride, p.head_dim,
+          [a = mine[i], b = its[i]](auto old, auto o) { return old * set<decltype(old)>(a) + o * set<decltype(o)>(b); });
+    }
   }
 }

@@ -13,16 +13,16 @@ inline void store_part(float* x, F value, size_t n) {
   __builtin_memcpy(x, lanes, n * sizeof(float));
 }
 
-/// x[i] = f(x[i], y[i]) over any length; f takes vectors of 16 and of 8.
+/// out[i] = f(x[i], y[i]) over any length; out may be x. f takes vectors of 16 and of 8.
 template <class Function>
-inline void zip(float* x, const float* y, size_t n, Function f) {
+inline void zip(float* out, const float* x, const float* y, size_t n, Function f) {
   size_t i = 0;
-  for (; i + kWide <= n; i += kWide) store(x + i, f(load16(x + i), load16(y + i)));
+  for (; i + kWide <= n; i += kWide) store(out + i, f(load16(x + i), load16(y + i)));
   if (i + kLanes <= n) {
-    store(x + i, f(load(x + i), load(y + i)));
+    store(out + i, f(load(x + i), load(y + i)));
     i += kLanes;
   }
-  if (i < n) store_part(x + i, f(load_part(x + i, n - i), load_part(y + i, n - i)), n - i);
+  if (i < n) store_part(out + i, f(load_part(x + i, n - i), load_part(y + i, n - i)), n - i);
 }
 
 template <class V>
@@ -44,22 +44,22 @@ inline V soft_cap(V x, float cap) {
 }
 
 void add(float* x, const float* y, size_t n) {
-  zip(x, y, n, [](auto a, auto b) { return a + b; });
+  zip(x, x, y, n, [](auto a, auto b) { return a + b; });
 }
-void silu_mul(float* gate, const float* up, size_t n) {
-  zip(gate, up, n, [](auto g, auto u) { return silu(g) * u; });
+void silu_mul(float* out, const float* gate, const float* up, size_t n) {
+  zip(out, gate, up, n, [](auto g, auto u) { return silu(g) * u; });
 }
-void gelu_mul(float* gate, const float* up, size_t n) {
-  zip(gate, up, n, [](auto g, auto u) { return gelu(g) * u; });
+void gelu_mul(float* out, const float* gate, const float* up, size_t n) {
+  zip(out, gate, up, n, [](auto g, auto u) { return gelu(g) * u; });
 }
 void sigmoid_mul(float* o, const float* gate, size_t n) {
-  zip(o, gate, n, [](auto a, auto g) { return a * sigmoid(g); });
+  zip(o, o, gate, n, [](auto a, auto g) { return a * sigmoid(g); });
 }
 void softcap(float* x, float cap, size_t n) {
-  zip(x, x, n, [cap](auto s, auto) { return soft_cap(s, cap); });
+  zip(x, x, x, n, [cap](auto s, auto) { return soft_cap(s, cap); });
 }
 void divide(float* x, float by, size_t n) {
-  zip(x, x, n, [by](auto a, auto) { return a / set<decltype(a)>(by); });
+  zip(x, x, x, n, [by](auto a, auto) { return a / set<decltype(a)>(by); });
 }
 
 void rms_norm(const float* x, const float* w, float eps, size_t n, float* y) {

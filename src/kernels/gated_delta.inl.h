@@ -45,7 +45,7 @@ void l2_norm(float* x, float scale, size_t n) {
   for (; i + kLanes <= n; i += kLanes) sum = sum + load(x + i) * load(x + i);
   if (i < n) sum = sum + load_part(x + i, n - i) * load_part(x + i, n - i);
   const float inv = 1.0f / __builtin_sqrtf(fold8(sum) + 1e-6f);
-  zip(x, x, n, [inv, scale](auto a, auto) { return (a * set<decltype(a)>(inv)) * set<decltype(a)>(scale); });
+  zip(x, x, x, n, [inv, scale](auto a, auto) { return (a * set<decltype(a)>(inv)) * set<decltype(a)>(scale); });
 }
 
 /// A slice of N vectors. Between positions the state in memory already holds the next position's t = S * g, so that each position

@@ -98,9 +98,10 @@ struct Kernels {
   // A3. A quantized activation row is opaque: activation_bytes(cols) bytes (a multiple of 64), 64-byte aligned.
   size_t (*activation_bytes)(size_t cols);
   void (*quantize_activation)(const float* x, size_t cols, void* out);
-  /// y[r] for r in [row0, row1), for one activation row. y points at row 0's place.
+  /// y[r - row0] for r in [row0, row1), for one activation row.
   void (*gemv)(const Matrix& w, size_t row0, size_t row1, const void* x, float* y);
-  /// The same for n activation rows, activation_bytes(cols) apart: y[i * y_stride + r]. scratch: gemm_scratch(cols) bytes, 64-byte aligned.
+  /// The same for n activation rows, activation_bytes(cols) apart: y[i * y_stride + r - row0]. scratch: gemm_scratch(cols) bytes, 64-byte
+  /// aligned.
   void (*gemm)(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch);
   size_t (*gemm_scratch)(size_t cols);
   /// What gemm() cannot exceed: `rounds` times the inner products of a full tile, from the first cache level, without scales, packing or
@@ -116,12 +117,12 @@ struct Kernels {
 
   // A4. n is any length; pointers need no alignment; y may be x.
   void (*rms_norm)(const float* x, const float* w, float eps, size_t n, float* y);
-  void (*add)(float* x, const float* y, size_t n);                           ///< x = x + y
-  void (*silu_mul)(float* gate, const float* up, size_t n);                  ///< gate = silu(gate) * up
-  void (*gelu_mul)(float* gate, const float* up, size_t n);                  ///< gate = gelu(gate) * up
-  void (*sigmoid_mul)(float* o, const float* gate, size_t n);                ///< o = o * sigmoid(gate)
-  void (*softcap)(float* x, float cap, size_t n);                            ///< x = cap * tanh(x / cap)
-  void (*rope)(float* x, const float* cos, const float* sin, size_t pairs);  ///< A5's rotation of x[0 .. 2*pairs)
+  void (*add)(float* x, const float* y, size_t n);                             ///< x = x + y
+  void (*silu_mul)(float* out, const float* gate, const float* up, size_t n);  ///< out = silu(gate) * up; out may be gate
+  void (*gelu_mul)(float* out, const float* gate, const float* up, size_t n);  ///< out = gelu(gate) * up; out may be gate
+  void (*sigmoid_mul)(float* o, const float* gate, size_t n);                  ///< o = o * sigmoid(gate)
+  void (*softcap)(float* x, float cap, size_t n);                              ///< x = cap * tanh(x / cap)
+  void (*rope)(float* x, const float* cos, const float* sin, size_t pairs);    ///< A5's rotation of x[0 .. 2*pairs)
 
   // A6
   void (*to_f16)(const float* x, size_t n, uint16_t* out);

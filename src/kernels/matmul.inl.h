@@ -119,7 +119,7 @@ __attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row
       const F scales = load_scales_tail<f16, tail>(w.d, r * blocks + whole, w.rows * blocks) * load(group->d);
       acc = acc + to_float(isums<q4, tail>(row + whole * block_bytes<q4>, *group)) * scales;  // +0 in the other lanes
     }
-    y[r] = fold8(acc);
+    *y++ = fold8(acc);
   }
 }
 
@@ -259,7 +259,7 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
       for (int t = 0; t < count; ++t) a[t] = static_cast<const Blocks8*>(x) + (i + t) * groups;
       for (size_t at = next_bytes * i / n / 64 * 64; at < next_bytes * (i + static_cast<size_t>(count)) / n; at += 64)
         __builtin_prefetch(next + at, 0, 2);
-      float* to = y + i * y_stride + row;
+      float* to = y + i * y_stride + (row - row0);
       if (rows == kOwnTileRows) {
         multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, to, y_stride);
       } else {

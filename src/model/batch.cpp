@@ -58,7 +58,6 @@ void Batch::begin(const Model& model, Context& context, std::span<const BatchRow
   const bool linear = layout.page_bytes(KvLayout::linear) > 0;
   const std::size_t values = linear ? header.lin_values() : 0;
   gate.grow(n * std::max({q_dim, std::size_t{header.hidden_dim}, values}));
-  up.grow(n * header.hidden_dim);
   mixed.grow(n * std::max(q_dim, values));
   if (linear) {
     lin.grow(n * layout.recurrent().stride());
@@ -105,16 +104,14 @@ void add_squares(Context& context, std::span<double> sums, const float* x, std::
   });
 }
 
-void multiply_rows(Context& context, int thread, const Product& product, std::size_t r0, std::size_t r1, Activations in, std::size_t n) {
+void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_t r0, std::size_t r1, Activations in, std::size_t n,
+                   float* y, std::size_t y_stride) {
   const Kernels& kernels = context.kernels;
-  const Matrix w = matrix(*product.w);
   if (n >= kGemmRows) {
-    kernels.gemm(w, r0, r1, in.data, n, product.y, product.y_stride, context.scratch(thread, kernels.gemm_scratch(w.cols)));
+    kernels.gemm(matrix(w), r0, r1, in.data, n, y, y_stride, context.scratch(thread, kernels.gemm_scratch(w.cols)));
   } else {
-    for (std::size_t i = 0; i < n; ++i) kernels.gemv(w, r0, r1, in.data + i * in.stride, product.y + i * product.y_stride);
+    for (std::size_t i = 0; i < n; ++i) kernels.gemv(matrix(w), r0, r1, in.data + i * in.stride, y + i * y_stride);
   }
-  if (product.bias != nullptr)
-    for (std::size_t i = 0; i < n; ++i) kernels.add(product.y + i * product.y_stride + r0, product.bias + r0, r1 - r0);
 }
 
 std::size_t rows_per_item(const MatrixView& w, std::size_t n, std::size_t threads) {
@@ -138,7 +135,10 @@ void multiply(Context& context, std::span<const Product> products, Activations i
     const Product* product = products.data();
     while (item >= items_of(*product)) item -= items_of(*product++);
     const std::size_t rows = rows_per_item(*product->w, n, threads);
-    multiply_rows(context, thread, *product, item * rows, std::min(product->w->rows, (item + 1) * rows), in, n);
+    const std::size_t r0 = item * rows, r1 = std::min(product->w->rows, r0 + rows);
+    multiply_rows(context, thread, *product->w, r0, r1, in, n, product->y + r0, product->y_stride);
+    if (product->bias != nullptr)
+      for (std::size_t i = 0; i < n; ++i) context.kernels.add(product->y + i * product->y_stride + r0, product->bias + r0, r1 - r0);
   });
 }
 

@@ -55,7 +55,7 @@ class Batch {
   AlignedArray<float> h;            // [n][dim]: normalized, or a block's output
   AlignedArray<float> q, k, v;      // [n][q_dim], [n][kv_dim], [n][kv_dim]
   AlignedArray<float> gate;         // [n][max(q_dim, hidden_dim, lin_values)]
-  AlignedArray<float> up;           // [n][hidden_dim]
+  AlignedArray<float> pieces;       // of each thread: rows of gate and up, [2][n][rows]
   AlignedArray<float> mixed;        // [n][max(q_dim, lin_values)]: attention's output
   AlignedArray<float> lin, conv;    // [n][channels, padded] each: linear attention's queries, keys and values, before and after
   AlignedArray<float> beta, decay;  // [n][lin_v_heads] each
@@ -85,8 +85,9 @@ struct Product {
   std::size_t y_stride;
 };
 
-/// Rows [r0, r1) of one product for all n activation rows, on the calling thread.
-void multiply_rows(Context& context, int thread, const Product& product, std::size_t r0, std::size_t r1, Activations in, std::size_t n);
+/// y[i * y_stride + r - r0] = W[r] · row i for rows [r0, r1) of w and all n activation rows, on the calling thread.
+void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_t r0, std::size_t r1, Activations in, std::size_t n,
+                   float* y, std::size_t y_stride);
 
 /// Output rows that one work item of a matrix takes: enough bytes to outweigh handing it out, a multiple of the tile.
 std::size_t rows_per_item(const MatrixView& w, std::size_t n, std::size_t threads);

@@ -164,8 +164,8 @@ void sum_elementwise(const Kernels& k, Sum& sum) {
       sum.add(to);
     };
     run([&](float* to) { k.add(to, y.data(), n); });
-    run([&](float* to) { k.silu_mul(to, y.data(), n); });
-    run([&](float* to) { k.gelu_mul(to, y.data(), n); });
+    run([&](float* to) { k.silu_mul(to, to, y.data(), n); });
+    run([&](float* to) { k.gelu_mul(to, to, y.data(), n); });
     run([&](float* to) { k.sigmoid_mul(to, x.data(), n); });
     run([&](float* to) { k.softcap(to, 30, n); });
     run([&](float* to) { k.divide(to, 7, n); });

@@ -200,12 +200,12 @@ TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
             const Quantized q = quantize(x.data(), cols);
             for (std::size_t r = 0; r < rows; ++r) want[t * rows + r] = reference_row(w, r, q);
             kernels_->gemv(w.view, 0, 5, row, by_gemv.data() + t * rows);
-            kernels_->gemv(w.view, 5, rows, row, by_gemv.data() + t * rows);
+            kernels_->gemv(w.view, 5, rows, row, by_gemv.data() + t * rows + 5);
           }
           const std::string what = fmt::format("cols {} q4 {} f16 {} nasty {}", cols, q4, f16, nasty);
           expect_same(by_gemv, want, "gemv " + what);
           kernels_->gemm(w.view, 0, 16, acts.data(), n, by_gemm.data(), rows + 3, scratch.data());
-          kernels_->gemm(w.view, 16, rows, acts.data(), n, by_gemm.data(), rows + 3, scratch.data());
+          kernels_->gemm(w.view, 16, rows, acts.data(), n, by_gemm.data() + 16, rows + 3, scratch.data());
           std::vector<float> gemm_rows;
           for (std::size_t t = 0; t < n; ++t) {
             gemm_rows.insert(gemm_rows.end(), by_gemm.begin() + t * (rows + 3), by_gemm.begin() + t * (rows + 3) + rows);
@@ -274,8 +274,8 @@ TEST_P(EachKernels, ElementwiseFollowsA4) {
       expect_same(got, want, what);
     };
     check("add", [&](float* g) { kernels_->add(g, y.data(), n); }, [](float a, float b) { return a + b; });
-    check("silu", [&](float* g) { kernels_->silu_mul(g, y.data(), n); }, [](float a, float b) { return (a * sigmoid(a)) * b; });
-    check("gelu", [&](float* g) { kernels_->gelu_mul(g, y.data(), n); }, [](float a, float b) { return gelu(a) * b; });
+    check("silu", [&](float* g) { kernels_->silu_mul(g, g, y.data(), n); }, [](float a, float b) { return (a * sigmoid(a)) * b; });
+    check("gelu", [&](float* g) { kernels_->gelu_mul(g, g, y.data(), n); }, [](float a, float b) { return gelu(a) * b; });
     check("gate", [&](float* g) { kernels_->sigmoid_mul(g, y.data(), n); }, [](float a, float b) { return a * sigmoid(b); });
     check("softcap", [&](float* g) { kernels_->softcap(g, 30, n); }, [](float a, float) { return 30 * math::tanh(a / 30); });
     check("divide", [&](float* g) { kernels_->divide(g, 3, n); }, [](float a, float) { return a / 3; });

@@ -8,22 +8,25 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
   const MlbLayer& layer = model.mlb().layers[layer_index];
   const std::size_t dim = model.header().dim, hidden = model.header().hidden_dim, n = batch.n;
   const auto act = model.header().act == kActGelu ? context.kernels.gelu_mul : context.kernels.silu_mul;
-  float* gate = batch.gate.data();
-  float* up = batch.up.data();
+  float* const mixed = batch.gate.data();  // [n][hidden]
 
-  // Gate, up and their product in one loop: a work item makes the same rows of both.
+  // Gate, up and their product in one loop: a work item makes the same rows of both, near each other and still in the caches at the end.
   observe(batch, context, layer_index, MliSlot::up, batch.h.data(), n);
   const Activations in = quantize_rows(batch, context, batch.h.data(), dim, n);
-  const std::size_t rows = rows_per_item(layer.w1, n, static_cast<std::size_t>(context.threads.size()));
+  const auto threads = static_cast<std::size_t>(context.threads.size());
+  const std::size_t rows = rows_per_item(layer.w1, n, threads), piece = n * rows;
+  batch.pieces.grow(2 * threads * piece);
   context.threads.run((hidden + rows - 1) / rows, [&](std::size_t item, int thread) {
     const std::size_t r0 = item * rows, r1 = std::min(hidden, r0 + rows);
-    multiply_rows(context, thread, {&layer.w1, nullptr, gate, hidden}, r0, r1, in, n);
-    multiply_rows(context, thread, {&layer.w3, nullptr, up, hidden}, r0, r1, in, n);
-    for (std::size_t i = 0; i < n; ++i) act(gate + i * hidden + r0, up + i * hidden + r0, r1 - r0);
+    float* const gate = batch.pieces.data() + 2 * static_cast<std::size_t>(thread) * piece;
+    float* const up = gate + piece;
+    multiply_rows(context, thread, layer.w1, r0, r1, in, n, gate, rows);
+    multiply_rows(context, thread, layer.w3, r0, r1, in, n, up, rows);
+    for (std::size_t i = 0; i < n; ++i) act(mixed + i * hidden + r0, gate + i * rows, up + i * rows, r1 - r0);
   });
 
-  observe(batch, context, layer_index, MliSlot::down, gate, n);
-  const Activations mid = quantize_rows(batch, context, gate, hidden, n);
+  observe(batch, context, layer_index, MliSlot::down, mixed, n);
+  const Activations mid = quantize_rows(batch, context, mixed, hidden, n);
   const Product down{&layer.w2, nullptr, batch.h.data(), dim};
   multiply(context, {&down, 1}, mid, n);
 }

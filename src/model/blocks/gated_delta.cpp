@@ -116,7 +116,7 @@ void gated_delta(const Model& model, std::size_t layer_index, Context& context, 
     float* o = batch.mixed.data() + row * shape.values;
     for (std::size_t h = 0; h < shape.heads; ++h)
       context.kernels.rms_norm(o + h * shape.dv, layer.lnorm.data(), model.header().norm_eps, shape.dv, o + h * shape.dv);
-    context.kernels.silu_mul(z + row * shape.values, o, shape.values);
+    context.kernels.silu_mul(z + row * shape.values, z + row * shape.values, o, shape.values);
   });
   if (shape.values == model.header().q_dim()) observe(batch, context, layer_index, MliSlot::o, z, batch.n);  // the slot is wo's
   const Activations in = quantize_rows(batch, context, z, shape.values, batch.n);
