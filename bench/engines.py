@@ -14,7 +14,8 @@ CMAKE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF",
          "-DLLAMA_BUILD_EXAMPLES=OFF", "-DGGML_IQK_FA_ALL_QUANTS=OFF"]  # the last: only f16 keys and values are measured
 # What to build for. An instruction set's name is krafla's; ik_llama.cpp has no x86 code below AVX2.
 ISAS = {"native": [],
-        "avx512vnni": ["-DGGML_NATIVE=OFF", *(f"-DGGML_AVX512{name}=ON" for name in ("", "_VBMI", "_VNNI", "_BF16"))],
+        "avx512vnni": ["-DGGML_NATIVE=OFF", *(f"-DGGML_AVX512{name}=ON" for name in ("", "_VBMI", "_VNNI", "_BF16")),
+                       *(f"-DCMAKE_{language}_FLAGS=-mavx512vl -mavx512dq" for language in ("C", "CXX"))],
         "avx2": ["-DGGML_NATIVE=OFF"],
         "sse2": ["-DGGML_NATIVE=OFF", *(f"-DGGML_{name}=OFF" for name in ("SSE42", "AVX", "AVX2", "FMA", "F16C", "BMI2"))]}
 

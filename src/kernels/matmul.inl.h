@@ -161,11 +161,23 @@ inline F load_scales_of(const Matrix& w, size_t i, size_t count) {
   return load(lanes);
 }
 
+/// The next tile's bytes, asked for in pieces between other work, so that memory never waits for the ALUs.
+struct Fetch {
+  const uint8_t* at;
+  const uint8_t* end;
+  size_t piece;  // bytes
+
+  void next() {
+    const uint8_t* const to = at + piece < end ? at + piece : end;
+    for (; at < to; at += 64) __builtin_prefetch(at, 0, 2);
+  }
+};
+
 /// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows after another, and
 /// scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks, by class (b mod 8), but read in the file's.
-/// fetch: asks for the range's next tile meanwhile.
+/// A piece is fetched for each block.
 template <bool q4>
-void pack_tile(const Matrix& w, size_t row, size_t row1, bool fetch, uint8_t* tile, float* scales) {
+void pack_tile(const Matrix& w, size_t row, size_t row1, Fetch fetch, uint8_t* tile, float* scales) {
   const size_t blocks = w.cols / 32;
   const uint8_t* rows[kOwnTileRows];
   size_t first[kOwnTileRows];
@@ -176,15 +188,13 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, bool fetch, uint8_t* ti
   }
   size_t place[kLanes];  // of the class's first block
   for (size_t c = 0, at = 0; c < kLanes; at += (blocks + kLanes - 1 - c) / kLanes, ++c) place[c] = at;
-  fetch = fetch && row + kOwnTileRows < row1;
   for (size_t b0 = 0; b0 < blocks; b0 += kLanes) {
     const size_t count = blocks - b0 < kLanes ? blocks - b0 : kLanes;
-    for (size_t r = 0; fetch && r < kOwnTileRows; ++r)
-      for (size_t at = 0; at < kLanes * block_bytes<q4>; at += 64)
-        __builtin_prefetch(rows[r] + (kOwnTileRows * blocks + b0) * block_bytes<q4> + at, 0, 2);
-    for (size_t c = 0; c < count; ++c)
+    for (size_t c = 0; c < count; ++c) {
+      fetch.next();
       for (size_t v = 0; v < kTileVectors; ++v)
         pack_block<q4>(rows + v * kWide, b0 + c, tile + ((place[c] + b0 / kLanes) * kTileVectors + v) * tile_block_bytes<q4>);
+    }
     for (size_t r0 = 0; r0 < kOwnTileRows; r0 += kLanes) {
       F lanes[kLanes];
       for (size_t r = 0; r < kLanes; ++r) lanes[r] = load_scales_of(w, first[r0 + r] + b0, count);
@@ -194,10 +204,10 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, bool fetch, uint8_t* ti
   }
 }
 
-/// T activation rows against a packed tile: y[t * y_stride + row of the tile].
+/// T activation rows against a packed tile: y[t * y_stride + row of the tile]. Eight pieces are fetched.
 template <bool q4, int T>
 __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
-                                                      float* y, size_t y_stride) {
+                                                      Fetch& fetch, float* y, size_t y_stride) {
   constexpr int R = kTileVectors;
   const Blocks8* x[T];
   unroll<T>([&](auto t) { x[t] = rows[t]; });
@@ -205,6 +215,7 @@ __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const
   unroll<T>([&](auto t) { unroll<R>([&](auto r) { __builtin_prefetch(y + t * y_stride + r * kWide, 1); }); });
   W lanes[kLanes][T][R];  // the lanes of A3
   for (int c = 0; c < kLanes; ++c) {
+    fetch.next();
     W acc[T][R];
     unroll<T>([&](auto t) { unroll<R>([&](auto r) { acc[t][r] = set16(0.0f); }); });
     for (size_t g = 0; g * kLanes + static_cast<size_t>(c) < blocks; ++g) {
@@ -231,40 +242,41 @@ __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const
 
 /// multiply_tile for `count` <= T rows.
 template <bool q4, int T>
-inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks, float* y,
-                             size_t y_stride) {
+inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks, Fetch& fetch,
+                             float* y, size_t y_stride) {
   if constexpr (T > 1) {
-    if (count < T) return multiply_tile_by<q4, T - 1>(count, tile, scales, rows, blocks, y, y_stride);
+    if (count < T) return multiply_tile_by<q4, T - 1>(count, tile, scales, rows, blocks, fetch, y, y_stride);
   }
-  multiply_tile<q4, T>(tile, scales, rows, blocks, y, y_stride);
+  multiply_tile<q4, T>(tile, scales, rows, blocks, fetch, y, y_stride);
 }
-
-/// Memory works while tiles are multiplied: the next one is fetched meanwhile, a piece with each multiply_tile() where there are many, else
-/// while one is packed. Many rows of activations ask also for a tile beyond the range: some thread will need it soon.
-constexpr size_t kFetchWhileMultiplying = 64;
 
 template <bool q4>
 void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, uint8_t* scratch) {
+  // Few rows of activations take less time to multiply than a tile takes to come: half of it is fetched while the tile before is packed.
+  // Many ask also for a tile beyond the range: some thread will need it soon.
+  constexpr size_t kMany = 64;
   const size_t blocks = w.cols / 32;
   const size_t groups = groups_of(w.cols);
+  const size_t tile_bytes = kOwnTileRows * blocks * block_bytes<q4>;
+  const size_t calls = (n + kTileActivations - 1) / kTileActivations;
   float* scales = reinterpret_cast<float*>(scratch + blocks * kTileVectors * tile_block_bytes<q4>);
   for (size_t row = row0; row < row1; row += kOwnTileRows) {
-    pack_tile<q4>(w, row, row1, n < kFetchWhileMultiplying, scratch, scales);
+    const bool more = row + 2 * kOwnTileRows <= (n < kMany ? row1 : w.rows);
     const uint8_t* const next = w.q + (row + kOwnTileRows) * blocks * block_bytes<q4>;
-    const size_t next_bytes = n < kFetchWhileMultiplying || row + 2 * kOwnTileRows > w.rows ? 0 : kOwnTileRows * blocks * block_bytes<q4>;
+    const uint8_t* const middle = more && n < kMany ? next + tile_bytes / 2 : next;
+    pack_tile<q4>(w, row, row1, {next, middle, (tile_bytes / 2 + blocks - 1) / blocks}, scratch, scales);
+    Fetch fetch{middle, more ? next + tile_bytes : middle, (tile_bytes / (8 * calls) + 63) / 64 * 64};
     const size_t rows = row1 - row < kOwnTileRows ? row1 - row : kOwnTileRows;
     for (size_t i = 0; i < n;) {
       const int count = n - i < kTileActivations ? static_cast<int>(n - i) : kTileActivations;
       const Blocks8* a[kTileActivations];
       for (int t = 0; t < count; ++t) a[t] = static_cast<const Blocks8*>(x) + (i + t) * groups;
-      for (size_t at = next_bytes * i / n / 64 * 64; at < next_bytes * (i + static_cast<size_t>(count)) / n; at += 64)
-        __builtin_prefetch(next + at, 0, 2);
       float* to = y + i * y_stride + (row - row0);
       if (rows == kOwnTileRows) {
-        multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, to, y_stride);
+        multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, fetch, to, y_stride);
       } else {
         float out[kTileActivations][kOwnTileRows];
-        multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, out[0], kOwnTileRows);
+        multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, fetch, out[0], kOwnTileRows);
         for (int t = 0; t < count; ++t, to += y_stride) __builtin_memcpy(to, out[t], rows * sizeof(float));
       }
       i += count;

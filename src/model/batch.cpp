@@ -8,7 +8,7 @@ namespace krafla {
 namespace {
 
 /// From this many rows on, packing tiles is worth it.
-constexpr std::size_t kGemmRows = 5;
+constexpr std::size_t kGemmRows = 4;
 
 /// Tokens of an attention tile: their heads' scores stay in the first cache levels.
 constexpr std::size_t kTileTokens = 16;
