@@ -20,6 +20,9 @@
 namespace krafla::cli {
 namespace {
 
+/// The exit code of what Ctrl-C ended, as shells say it: 128 + SIGINT.
+constexpr int kInterrupted = 130;
+
 struct RunOptions : AnswerOptions {
   std::optional<std::string> prompt, prompt_file, messages_file;
   std::string imatrix;
@@ -92,12 +95,13 @@ void run(RunOptions& options) {
   }
   const InterruptibleAnswer interruptible;
   const Generation result = generate(loaded.model, loaded.tokenizer, *loaded.context, prompt, options.generate);
-  std::fputc('\n', stdout);
+  write_out("\n");
   if (importance) {
     check_mli_measured(*importance, loaded.model.path());
     write_mli(*importance_file, options.imatrix, *importance);
   }
   if (options.verbose) print_timings(*loaded.context, loaded.model, prompt.size(), result, open_seconds);
+  if (result.finish == Finish::cancelled) throw CLI::RuntimeError(kInterrupted);
 }
 
 }  // namespace
