@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "chat/messages.h"
 #include "cli/text.h"
 
 namespace krafla::cli {
@@ -116,11 +117,16 @@ ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& lo
   return input;
 }
 
-Json read_messages(const std::string& path) {
-  const auto json = parse_json<Json>(read_file(path));
-  if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array())
-    fail(ML_E_FORMAT, "{}: is no saved conversation: a JSON object with \"messages\", an array", path);
-  return json["messages"];
+Json read_messages(const std::string& path, const ChatTemplate& chat_template) {
+  const std::string text = read_file(path);
+  const auto json = parse_json<Json>(text);
+  if (json.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON{}", path, json_fault(text));
+  if (!json.is_object())
+    fail(ML_E_FORMAT, "{}: is no conversation: it must be an object {{\"messages\": [...]}}, as /save of krafla chat writes it", path);
+  Json messages = json.value("messages", Json());
+  if (const std::string fault = find_fault(messages); !fault.empty()) fail(ML_E_FORMAT, "{}: {}", path, fault);
+  if (!chat_template.takes_parts()) join_parts(messages);
+  return messages;
 }
 
 AnswerStyle answer_style(const ModelInfo& info, const Prompt& prompt, bool tools) {

@@ -50,7 +50,8 @@ std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& 
   const ChatTemplate chat(chat_template);
   ChatInput input = start_conversation(options, loaded, chat);
   if (options.messages_file) {
-    input.messages = read_messages(*options.messages_file);
+    input.messages = read_messages(*options.messages_file, chat);
+    if (input.messages.empty()) fail(ML_E_FORMAT, "{}: messages is empty; there must be one to answer", *options.messages_file);
   } else {
     if (!options.system.empty()) input.messages.push_back({{"role", "system"}, {"content", options.system}});
     input.messages.push_back({{"role", "user"}, {"content", text}});
@@ -112,7 +113,9 @@ void add_run(CLI::App& app) {
   add_answer_options(*command, *options);
   auto* prompt = command->add_option("-p,--prompt", options->prompt, "The prompt; without it and --file, standard input is read");
   command->add_option("-f,--file", options->prompt_file, "A file with the prompt")->excludes(prompt)->check(not_empty);
-  command->add_option("--messages", options->messages_file, "A file with the conversation to go on with, as /save of krafla chat writes it")
+  command
+      ->add_option("--messages", options->messages_file,
+                   "A file with the conversation to go on with, as /save of krafla chat and OpenAI's clients write it")
       ->excludes("--prompt")
       ->excludes("--file")
       ->excludes("--system")
