@@ -1,9 +1,7 @@
 // JSON from anywhere: the library's copies, dumps and destructors go down recursively, so how deep it nests is limited.
 #pragma once
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <string_view>
 
 namespace krafla {
@@ -28,20 +26,6 @@ inline bool nests_too_deep(std::string_view text) {
     }
   }
   return false;
-}
-
-/// Where a text that parse_json() discarded goes wrong: ": line 3, column 5", or that it nests too deep.
-inline std::string json_fault(std::string_view text) {
-  if (nests_too_deep(text)) return ": it nests deeper than " + std::to_string(kMostNested);
-  try {
-    (void)nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& e) {
-    const std::string_view before = text.substr(0, e.byte > 0 ? e.byte - 1 : 0);
-    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-    const std::size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
-    return ": line " + std::to_string(line) + ", column " + std::to_string(before.size() - start + 1);
-  }
-  return {};
 }
 
 /// The value a text is; discarded (is_discarded()) where it is no JSON or nests too deep.

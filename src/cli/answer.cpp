@@ -27,6 +27,19 @@ void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);
 }
 
+/// Where a text that is no JSON goes wrong.
+std::string json_fault(std::string_view text) {
+  if (nests_too_deep(text)) return fmt::format("it nests deeper than {}", kMostNested);
+  try {
+    const Json value = Json::parse(text);
+    return {};
+  } catch (const Json::parse_error& e) {
+    const std::string_view before = text.substr(0, e.byte > 0 ? e.byte - 1 : 0);
+    const std::size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
+    return fmt::format("line {}, column {}", std::count(before.begin(), before.end(), '\n') + 1, before.size() - start + 1);
+  }
+}
+
 /// CLI11 reads "-1" as a large unsigned number.
 std::string check_seed(const std::string& text) {
   std::uint64_t seed = 0;
@@ -120,7 +133,7 @@ ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& lo
 Json read_messages(const std::string& path, const ChatTemplate& chat_template) {
   const std::string text = read_file(path);
   const auto json = parse_json<Json>(text);
-  if (json.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON{}", path, json_fault(text));
+  if (json.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON: {}", path, json_fault(text));
   if (!json.is_object())
     fail(ML_E_FORMAT, "{}: is no conversation: it must be an object {{\"messages\": [...]}}, as /save of krafla chat writes it", path);
   Json messages = json.value("messages", Json());
