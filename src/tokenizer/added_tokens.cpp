@@ -10,7 +10,8 @@ namespace krafla {
 
 BackwardMatcher::BackwardMatcher(std::vector<Text> texts) : ends_(256) {
   const auto backwards = [](const Text& a, const Text& b) {
-    return std::lexicographical_compare(a.bytes.rbegin(), a.bytes.rend(), b.bytes.rbegin(), b.bytes.rend());
+    return std::lexicographical_compare(a.bytes.rbegin(), a.bytes.rend(), b.bytes.rbegin(), b.bytes.rend(),
+                                        [](char x, char y) { return static_cast<std::uint8_t>(x) < static_cast<std::uint8_t>(y); });
   };
   std::sort(texts.begin(), texts.end(), backwards);
   for (const Text& text : texts) ends_[static_cast<std::uint8_t>(text.bytes.back())] = true;

@@ -93,7 +93,7 @@ TEST(HfTokenizer, WhatIsDroppedOfTheGenerationConfigIsNoted) {
   const auto notes_of = [&](const std::string& generation) {
     source.generation_config = generation;
     const ConvertedTokenizer converted = convert_hf_tokenizer(source);
-    EXPECT_EQ(Json::parse(converted.json).contains("sampling"), generation.find("0.5") != std::string::npos) << generation;
+    EXPECT_EQ(Json::parse(converted.json).contains("sampling"), generation.find("temperature\": 0.5") != std::string::npos) << generation;
     return converted.notes;
   };
   using Notes = std::vector<std::string>;

@@ -154,7 +154,7 @@ class ControlMarkers(unittest.TestCase):
         """The model answers the prompt's last letter: ! of a template that went through the parts, b of one that got a text, none of a list as Python shows it."""
         knows = "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{{ '!' if loop.last }}{% endfor %}{% endif %}{% endfor %}"
         prints, adds = "{% for m in messages %}{{ m.content }}{% endfor %}", "{% for m in messages %}{{ m.role + m.content }}{% endfor %}"
-        conversation = self.folder / "parts.json"
+        conversation = self.folder / "in_parts.json"
         conversation.write_text(json.dumps({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]}))
         model = scripted_model.write(self.folder, "parts", ["Parts", "Text"], [("!", "Parts"), ("b", "Text")])
         for template, want in ((knows, "Parts"), (prints, "Text"), (adds, "Text")):
