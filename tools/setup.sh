@@ -17,10 +17,11 @@ packages_of() {
     lint) packages_of test && packages_of format && echo clang-tidy-19 pyflakes3 shellcheck ;;
     foreign-aarch64) echo g++-aarch64-linux-gnu qemu-user googletest ;;
     foreign-arm) echo g++-arm-linux-gnueabihf qemu-user googletest ;;
+    foreign-programs) packages_of foreign-aarch64 && packages_of foreign-arm ;;
     foreign-wasm) echo clang-19 lld-19 libclang-rt-19-dev-wasm32 libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 wasi-libc nodejs ;;
     foreign-simde) echo libsimde-dev ;;
     peers) packages_of run ;;
-    *) fail "unknown group '$1'; known: run, test, sanitize, fuzz, format, lint, foreign-{aarch64,arm,wasm,simde}, peers" ;;
+    *) fail "unknown group '$1'; known: run, test, sanitize, fuzz, format, lint, foreign-{aarch64,arm,programs,wasm,simde}, peers" ;;
   esac
 }
 

@@ -1,6 +1,5 @@
 #include "base/cpu.h"
 
-#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -11,8 +10,10 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
+
+#include "base/cgroup.h"
+#include "base/system_files.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -73,83 +74,17 @@ CpuFeatures cpu_features() {
 CpuFeatures cpu_features() { return {}; }
 #endif
 
-namespace {
+std::uint64_t peak_memory() { return read_number_after("/proc/self/status", "VmHWM:").value_or(0) << 10; }
 
-int read_int(const std::string& path, int fallback) {
-  std::ifstream in(path);
-  int value = 0;
-  return in >> value ? value : fallback;
+std::uint64_t available_memory() {
+  const std::uint64_t machine = read_number_after("/proc/meminfo", "MemAvailable:").value_or(0) << 10;
+  const std::uint64_t group = cgroup_memory();
+  return machine > 0 ? std::min(machine, group) : group == std::numeric_limits<std::uint64_t>::max() ? 0 : group;
 }
-
-/// This process's group: what stands behind the second colon of its line in /proc/self/cgroup, of v1's cpu controller or of v2.
-std::string cgroup_path(bool v2) {
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = fmt::format(",{},", std::string_view(line).substr(first + 1, second - first - 1));
-    if (v2 ? controllers == ",," : controllers.find(",cpu,") != std::string::npos) return line.substr(second + 1);
-  }
-  return "/";
-}
-
-/// CPUs' worth of time that the group in `folder` has; infinity: no limit.
-double group_quota(const std::string& folder, bool v2) {
-  double quota = -1, period = 0;
-  if (v2) {
-    std::ifstream in(folder + "cpu.max");
-    if (!(in >> quota >> period)) quota = -1;  // "max", or no such group
-  } else {
-    quota = read_int(folder + "cpu.cfs_quota_us", -1);
-    period = read_int(folder + "cpu.cfs_period_us", 0);
-  }
-  return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
-}
-
-/// The least that this process's control group and those above it allow; 0: no limit. In a container the path may be the host's, of which
-/// only the end is seen below /sys/fs/cgroup, or nothing: the root there counts in any case.
-double cgroup_quota() {
-  double least = std::numeric_limits<double>::infinity();
-  for (const bool v2 : {true, false}) {
-    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
-    std::string path = cgroup_path(v2);
-    if (!path.ends_with('/')) path += '/';
-    for (;; path.resize(path.rfind('/', path.size() - 2) + 1)) {
-      least = std::min(least, group_quota(root + path, v2));
-      if (path.size() <= 1) break;
-    }
-  }
-  return std::isinf(least) ? 0 : least;
-}
-
-/// The number after a word in a file of "word number" lines, or `otherwise`.
-std::uint64_t read_line(const std::string& path, std::string_view word, std::uint64_t otherwise) {
-  std::ifstream file(path);
-  std::string first;
-  for (std::uint64_t number = 0; file >> first; file.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
-    if (first == word && file >> number) return number;
-  return otherwise;
-}
-
-/// What cgroup v2 still allows, file pages that can be dropped included; the largest number when there is no limit.
-std::uint64_t cgroup_memory() {
-  const std::string folder = "/sys/fs/cgroup/";
-  std::ifstream most(folder + "memory.max"), now(folder + "memory.current");
-  std::uint64_t limit = 0, used = 0;
-  if (!(most >> limit) || !(now >> used)) return std::numeric_limits<std::uint64_t>::max();
-  used -= std::min(used, read_line(folder + "memory.stat", "inactive_file", 0));
-  return limit > used ? limit - used : 1;
-}
-
-}  // namespace
-
-std::uint64_t peak_memory() { return read_line("/proc/self/status", "VmHWM:", 0) << 10; }
-
-std::uint64_t available_memory() { return std::min(read_line("/proc/meminfo", "MemAvailable:", 0) << 10, cgroup_memory()); }
 
 CpuCores cpu_cores() {
   CpuCores result;
-  result.quota = cgroup_quota();
+  if (const double quota = cgroup_cpus(); !std::isinf(quota)) result.quota = quota;
   cpu_set_t mask;
   CPU_ZERO(&mask);
   if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return result;
@@ -157,7 +92,7 @@ CpuCores cpu_cores() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &mask)) continue;
     const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    cores.emplace(read_int(topology + "physical_package_id", 0), read_int(topology + "core_id", cpu));
+    cores.emplace(read_number<int>(topology + "physical_package_id").value_or(0), read_number<int>(topology + "core_id").value_or(cpu));
   }
   result.cpus = std::max(CPU_COUNT(&mask), 1);
   result.cores = std::max(static_cast<int>(cores.size()), 1);
@@ -175,7 +110,7 @@ std::vector<CpuCache> cpu_caches() {
     const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/";
     CpuCache cache;
     std::ifstream type(folder + "type"), size(folder + "size"), shared(folder + "shared_cpu_map");
-    cache.level = read_int(folder + "level", 0);
+    cache.level = read_number<int>(folder + "level").value_or(0);
     char unit = 0;
     if (cache.level == 0 || !(type >> cache.type) || !(size >> cache.bytes >> unit)) return caches;
     cache.bytes <<= unit == 'M' ? 20 : 10;

@@ -27,7 +27,7 @@ CpuFeatures cpu_features();
 struct CpuCores {
   int cpus = 1;      ///< logical CPUs in the affinity mask
   int cores = 1;     ///< physical cores among them: hyperthreads of one count once
-  double quota = 0;  ///< CPUs' worth of time that the cgroup allows; 0: no limit
+  double quota = 0;  ///< CPUs' worth of time that the control groups allow; 0: no limit
 };
 CpuCores cpu_cores();
 
@@ -44,7 +44,8 @@ struct CpuCache {
 /// Level by level; empty where Linux does not say.
 std::vector<CpuCache> cpu_caches();
 
-/// Bytes that this process may still take without driving the machine, or the cgroup it is in, to its limit; 0 where Linux does not say.
+/// Bytes that this process may still take without driving the machine, or a control group it is in, to its limit; 0 where Linux does not
+/// say.
 std::uint64_t available_memory();
 
 /// Bytes of memory this program has held at most; 0 where Linux does not say. (getrusage would count its parent's, from before exec.)

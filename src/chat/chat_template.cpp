@@ -84,6 +84,20 @@ ChatTemplate::~ChatTemplate() = default;
 
 bool ChatTemplate::mentions(std::string_view word) const { return syntax_->text.find(word) != std::string::npos; }
 
+bool ChatTemplate::takes_parts() const {
+  const std::string text = "A text of a user's";
+  ChatInput input;
+  const Json part = {{"type", "text"}, {"text", text}};
+  input.messages.push_back({{"role", "user"}, {"content", Json::array({part})}});
+  try {
+    const std::string prompt = render(input).text;
+    const std::size_t at = prompt.find(text);  // Python's and JSON's lists have it in quotes
+    return at != std::string::npos && (at == 0 || (prompt[at - 1] != '"' && prompt[at - 1] != '\''));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Prompt ChatTemplate::render(const ChatInput& input) const {
   // The first of a name is the one a template sees: what is given beside the special tokens goes before them.
   std::vector<std::pair<std::string, Value>> context = {{"messages", messages_value(input.messages)},

@@ -53,6 +53,9 @@ class ChatTemplate {
   Prompt render(const ChatInput& input) const;
   /// Whether the template's text has the word: one without "tools" leaves them out of the prompt without an error.
   bool mentions(std::string_view word) const;
+  /// Whether it writes the texts of a content in parts (chat/messages.h) as it writes a content that is a text. Others write them as a list
+  /// looks in Python, or fail.
+  bool takes_parts() const;
 
  private:
   struct Syntax;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "chat/messages.h"
 #include "cli/text.h"
 
 namespace krafla::cli {
@@ -24,6 +25,19 @@ volatile std::sig_atomic_t interrupts = 0;
 void on_interrupt(int) {
   interrupts = 1;
   std::signal(SIGINT, SIG_DFL);
+}
+
+/// Where a text that is no JSON goes wrong.
+std::string json_fault(std::string_view text) {
+  if (nests_too_deep(text)) return fmt::format("it nests deeper than {}", kMostNested);
+  try {
+    const Json value = Json::parse(text);
+    return {};
+  } catch (const Json::parse_error& e) {
+    const std::string_view before = text.substr(0, e.byte > 0 ? e.byte - 1 : 0);
+    const std::size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
+    return fmt::format("line {}, column {}", std::count(before.begin(), before.end(), '\n') + 1, before.size() - start + 1);
+  }
 }
 
 /// CLI11 reads "-1" as a large unsigned number.
@@ -116,11 +130,16 @@ ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& lo
   return input;
 }
 
-Json read_messages(const std::string& path) {
-  const auto json = parse_json<Json>(read_file(path));
-  if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array())
-    fail(ML_E_FORMAT, "{}: is no saved conversation: a JSON object with \"messages\", an array", path);
-  return json["messages"];
+Json read_messages(const std::string& path, const ChatTemplate& chat_template) {
+  const std::string text = read_file(path);
+  const auto json = parse_json<Json>(text);
+  if (json.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON: {}", path, json_fault(text));
+  if (!json.is_object())
+    fail(ML_E_FORMAT, "{}: is no conversation: it must be an object {{\"messages\": [...]}}, as /save of krafla chat writes it", path);
+  Json messages = json.value("messages", Json());
+  if (const std::string fault = find_fault(messages); !fault.empty()) fail(ML_E_FORMAT, "{}: {}", path, fault);
+  if (!chat_template.takes_parts()) join_parts(messages);
+  return messages;
 }
 
 AnswerStyle answer_style(const ModelInfo& info, const Prompt& prompt, bool tools) {

@@ -50,8 +50,9 @@ std::string find_template(const AnswerOptions& options, const ModelInfo& info);
 /// template that knows none.
 ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded, const ChatTemplate& chat_template);
 
-/// The messages of a file that `/save` wrote. ML_E_FORMAT for another.
-nlohmann::ordered_json read_messages(const std::string& path);
+/// The messages of a file, as `/save` and OpenAI's clients write them, for a template: contents in parts are joined where it knows no
+/// parts. ML_E_FORMAT for another file, naming the message and its field.
+nlohmann::ordered_json read_messages(const std::string& path, const ChatTemplate& chat_template);
 
 /// How the model's answer to `prompt` is to be read; calls only where `tools` were given.
 AnswerStyle answer_style(const ModelInfo& info, const Prompt& prompt, bool tools);

@@ -262,7 +262,7 @@ class Chat {
   void load(const std::string& path) {
     if (path.empty()) fail(ML_E_ARG, "/load FILE: the file's name is missing");
     const ChatInput before = input_;
-    input_.messages = read_messages(path);
+    input_.messages = read_messages(path, template_);
     try {
       template_.render(input_);
     } catch (...) {

@@ -120,7 +120,10 @@ void add_convert(CLI::App& app) {
   command->add_option("SOURCE", a->source, "the GGUF file, or the folder with config.json and .safetensors files")
       ->required()
       ->check(not_empty);
-  command->add_option("OUT", a->out, "NAME, NAME.mlb or a folder; default: SOURCE's name, in the current folder")->check(not_empty);
+  command
+      ->add_option("OUT", a->out,
+                   "NAME (.mlb, .mlt or .json behind it is not part of it) or a folder; default: SOURCE's name, in the current folder")
+      ->check(not_empty);
   command->add_option("--type", a->type, "how matrices are stored")->check(CLI::IsMember({"q8_0", "q4_0"}))->capture_default_str();
   command->add_option("--scales", a->scales, "how block scales are stored")->check(CLI::IsMember({"f16", "f32"}))->capture_default_str();
   command

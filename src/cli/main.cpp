@@ -77,7 +77,9 @@ int run(int argc, char** argv) {
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // the order CLI11 wants
   } catch (const CLI::Success& e) {
-    app.exit(e);  // --help and --version
+    app.exit(e);                          // --help and --version
+  } catch (const CLI::RuntimeError& e) {  // a command ends with a code of its own
+    return e.get_exit_code();
   } catch (const CLI::ParseError& e) {
     return report(ML_E_ARG, fmt::format("{} (see --help)", e.what()));
   }

@@ -20,6 +20,9 @@
 namespace krafla::cli {
 namespace {
 
+/// The exit code of what Ctrl-C ended, as shells say it: 128 + SIGINT.
+constexpr int kInterrupted = 130;
+
 struct RunOptions : AnswerOptions {
   std::optional<std::string> prompt, prompt_file, messages_file;
   std::string imatrix;
@@ -47,7 +50,8 @@ std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& 
   const ChatTemplate chat(chat_template);
   ChatInput input = start_conversation(options, loaded, chat);
   if (options.messages_file) {
-    input.messages = read_messages(*options.messages_file);
+    input.messages = read_messages(*options.messages_file, chat);
+    if (input.messages.empty()) fail(ML_E_FORMAT, "{}: messages is empty; there must be one to answer", *options.messages_file);
   } else {
     if (!options.system.empty()) input.messages.push_back({{"role", "system"}, {"content", options.system}});
     input.messages.push_back({{"role", "user"}, {"content", text}});
@@ -92,12 +96,13 @@ void run(RunOptions& options) {
   }
   const InterruptibleAnswer interruptible;
   const Generation result = generate(loaded.model, loaded.tokenizer, *loaded.context, prompt, options.generate);
-  std::fputc('\n', stdout);
+  write_out("\n");
   if (importance) {
     check_mli_measured(*importance, loaded.model.path());
     write_mli(*importance_file, options.imatrix, *importance);
   }
   if (options.verbose) print_timings(*loaded.context, loaded.model, prompt.size(), result, open_seconds);
+  if (result.finish == Finish::cancelled) throw CLI::RuntimeError(kInterrupted);
 }
 
 }  // namespace
@@ -108,7 +113,9 @@ void add_run(CLI::App& app) {
   add_answer_options(*command, *options);
   auto* prompt = command->add_option("-p,--prompt", options->prompt, "The prompt; without it and --file, standard input is read");
   command->add_option("-f,--file", options->prompt_file, "A file with the prompt")->excludes(prompt)->check(not_empty);
-  command->add_option("--messages", options->messages_file, "A file with the conversation to go on with, as /save of krafla chat writes it")
+  command
+      ->add_option("--messages", options->messages_file,
+                   "A file with the conversation to go on with, as /save of krafla chat and OpenAI's clients write it")
       ->excludes("--prompt")
       ->excludes("--file")
       ->excludes("--system")

@@ -36,6 +36,7 @@ ConvertSummary write_model(ModelPlan plan, const std::optional<ConvertedTokenize
   std::optional<TokenizerFiles> companions;  // written before the weights: what cannot be is refused before any work
   std::error_code ignored;
   if (tokenizer) {
+    plan.notes.insert(plan.notes.end(), tokenizer->notes.begin(), tokenizer->notes.end());
     if (tokenizer->mlt.tokens.size() > plan.header.vocab)
       fail(ML_E_SHAPE, "{}: the tokenizer has {} tokens; allowed: at most the model's {} rows of embeddings", source,
            tokenizer->mlt.tokens.size(), plan.header.vocab);
@@ -96,7 +97,7 @@ ModelPaths output_paths(std::string_view source, std::string_view out) {
   std::error_code ignored;
   std::string name = fs::is_directory(path, ignored) ? last_name(path) : gguf_model_name(fs::path(path).filename().string());
   if (name.empty()) name = "model";
-  const std::string stem = output_stem(name, out, ".mlb");
+  const std::string stem = output_stem(name, out);
   return {stem + ".mlb", stem + ".mlt", stem + ".json"};
 }
 

@@ -36,8 +36,8 @@ struct ConvertOptions {
 struct ModelPaths {
   std::string mlb, mlt, json;
 };
-/// `out` is NAME, NAME.mlb, a folder (the name is then the source's), or empty (the source's name in the current folder). A folder's
-/// name is its last part, wherever it is seen from.
+/// `out` is NAME, NAME with the ending of one of the three, a folder (the name is then the source's), or empty (the source's name in the
+/// current folder). A folder's name is its last part, wherever it is seen from.
 ModelPaths output_paths(std::string_view source, std::string_view out);
 
 /// How far the stored weights of one class of matrices are from the source's.

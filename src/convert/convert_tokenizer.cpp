@@ -24,7 +24,7 @@ TokenizerPaths tokenizer_paths(const std::string& source, const std::string& out
   const bool named_by_folder = last_name(source) == "tokenizer.json";
   fs::path name = last_name(named_by_folder ? fs::absolute(source).parent_path().string() : source);
   if (name.extension() == ".gguf" || name.extension() == ".json") name.replace_extension();
-  const std::string stem = output_stem(name.string(), out, ".mlt");
+  const std::string stem = output_stem(name.string(), out);
   return {stem + ".mlt", stem + ".json"};
 }
 

@@ -16,8 +16,7 @@ ConvertedTokenizer read_tokenizer(const std::string& source);
 struct TokenizerPaths {
   std::string mlt, json;
 };
-/// `out` is NAME.mlt, NAME, a folder (the name is then the source's), or empty (the source's name in the current folder). A tokenizer.json
-/// has the name of its folder.
+/// `out` as output_paths() takes it. A tokenizer.json has the name of its folder.
 TokenizerPaths tokenizer_paths(const std::string& source, const std::string& out);
 
 /// Both files, written completely; they appear when they are committed together.

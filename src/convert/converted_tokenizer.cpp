@@ -6,6 +6,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "chat/chat_template.h"
+#include "formats/gguf.h"  // printable
 #include "tokenizer/unicode.h"
 
 namespace krafla {
@@ -43,6 +46,20 @@ std::optional<std::uint8_t> byte_piece(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data() + 3, text.data() + 5, value, 16);
   const bool lower = text[3] >= 'a' || text[4] >= 'a';
   return end == text.data() + 5 && error == std::errc() && !lower ? std::optional(value) : std::nullopt;
+}
+
+void note_templates(const nlohmann::ordered_json& json, std::vector<std::string>& notes) {
+  const auto it = json.find("chat_template");
+  if (it == json.end()) return;
+  const auto check = [&](const std::string& name, const nlohmann::ordered_json& text) {
+    try {
+      const ChatTemplate parsed(text.get_ref<const std::string&>());
+    } catch (const Error& e) {
+      notes.push_back(fmt::format("{} cannot be used, answers need another (--chat-template): {}", name, printable(e.what())));
+    }
+  };
+  if (it->is_string()) return check("chat_template", *it);
+  for (const auto& [name, text] : it->items()) check(fmt::format("chat_template \"{}\"", printable(name)), text);
 }
 
 void add_token_ids(nlohmann::ordered_json& json, const Mlt& mlt, const std::vector<bool>& control, std::set<std::int32_t> ends) {

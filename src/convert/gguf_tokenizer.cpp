@@ -198,7 +198,7 @@ std::int32_t checked_id(const GgufTokenizer& source, const char* key, std::int64
   return static_cast<std::int32_t>(id);
 }
 
-std::string model_json(const GgufTokenizer& source, const Mlt& mlt) {
+std::string model_json(const GgufTokenizer& source, const Mlt& mlt, std::vector<std::string>& notes) {
   nlohmann::ordered_json json;
   json["format"] = 1;
   const auto text = [&](const char* key, std::string_view value) {
@@ -208,6 +208,7 @@ std::string model_json(const GgufTokenizer& source, const Mlt& mlt) {
   text("source", source.source);
   text("license", source.license);
   text("chat_template", source.chat_template);
+  note_templates(json, notes);
   std::vector<bool> control(source.tokens.size());
   for (std::size_t id = 0; id < control.size(); ++id) control[id] = is_control(type_of(source, id));
   std::set<std::int32_t> ends;
@@ -272,7 +273,7 @@ ConvertedTokenizer convert_gguf_tokenizer(const GgufTokenizer& source) {
     derive_merges(source, mlt);
   else
     convert_merges(source, mlt);
-  result.json = model_json(source, mlt);
+  result.json = model_json(source, mlt, result.notes);
   return result;
 }
 

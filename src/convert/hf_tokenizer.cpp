@@ -285,6 +285,7 @@ class HfConverter {
     json["format"] = 1;
     if (!source_.name.empty()) json["name"] = source_.name;
     if (OrderedJson text = chat_template(); !text.is_null()) json["chat_template"] = std::move(text);
+    note_templates(json, result_.notes);
     const Json generation = parse_object(source_.generation_config, beside("generation_config.json"));
     std::set<std::int32_t> ends;
     for (const auto& [object, name] :
@@ -292,7 +293,11 @@ class HfConverter {
       const Json found = object.value("eos_token_id", Json());
       if (found.is_null()) continue;
       for (const std::int32_t id : json_ids(found.is_array() ? found : Json::array({found}), beside(name) + ": eos_token_id"))
-        if (static_cast<std::size_t>(id) < result_.mlt.tokens.size()) ends.insert(id);
+        if (static_cast<std::size_t>(id) < result_.mlt.tokens.size())
+          ends.insert(id);
+        else
+          result_.notes.push_back(
+              fmt::format("{}: eos_token_id {} is not used; the tokenizer's ids are 0 to {}", name, id, result_.mlt.tokens.size() - 1));
     }
     add_token_ids(json, result_.mlt, special_, ends);
     if (OrderedJson values = sampling(generation); !values.empty()) json["sampling"] = std::move(values);
@@ -319,22 +324,35 @@ class HfConverter {
     return named.size() == 1 && named.contains("default") ? named["default"] : named;
   }
 
-  /// Whether a value of generation_config.json is one that sampling can use; some write -1 for "off".
-  static bool usable(std::string_view key, const Json& value) {
-    if (key == "top_k") return value.is_number_integer() && value >= 0 && value <= (1 << 24);
-    if (!value.is_number()) return false;
-    const auto x = value.get<double>();
-    if (key == "temperature") return x >= 0 && x <= 100;
-    if (key == "repetition_penalty") return x > 0 && x <= 100;
-    return (x > 0 || (key == "min_p" && x == 0)) && x <= 1;
-  }
-
-  /// The checkpoint's defaults, if it samples at all.
-  OrderedJson sampling(const Json& generation) const {
+  /// The checkpoint's defaults, if it samples at all. What sampling cannot use is noted; some write -1 for "off".
+  OrderedJson sampling(const Json& generation) {
+    struct Range {
+      const char* key;
+      bool (*holds)(double);
+      const char* allowed;
+    };
+    constexpr Range kRanges[] = {{"temperature", [](double x) { return x >= 0 && x <= 100; }, "a number from 0 to 100"},
+                                 {"top_p", [](double x) { return x > 0 && x <= 1; }, "a number above 0, at most 1"},
+                                 {"top_k", [](double x) { return x >= 0 && x <= (1 << 24); }, "an integer from 0 to 16777216"},
+                                 {"min_p", [](double x) { return x >= 0 && x <= 1; }, "a number from 0 to 1"},
+                                 {"repetition_penalty", [](double x) { return x > 0 && x <= 100; }, "a number above 0, at most 100"}};
+    const auto note = [&](const char* key, const Json& value, const char* allowed) {
+      const std::string found = value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
+      result_.notes.push_back(fmt::format("generation_config.json: {} is {}, which is not used; allowed is {}", key, found, allowed));
+    };
     OrderedJson values = OrderedJson::object();
-    if (generation.value("do_sample", Json()) == false) return values;
-    for (const char* key : {"temperature", "top_p", "top_k", "min_p", "repetition_penalty"})
-      if (const Json value = generation.value(key, Json()); usable(key, value)) values[key] = value;
+    const Json samples = generation.value("do_sample", Json());
+    if (samples == false) return values;
+    if (!samples.is_boolean() && !samples.is_null()) note("do_sample", samples, "true or false");
+    for (const Range& range : kRanges) {
+      const Json value = generation.value(range.key, Json());
+      if (value.is_null()) continue;
+      const bool right_type = range.key == std::string_view("top_k") ? value.is_number_integer() : value.is_number();
+      if (right_type && range.holds(value.get<double>()))
+        values[range.key] = value;
+      else
+        note(range.key, value, range.allowed);
+    }
     return values;
   }
 

@@ -15,12 +15,13 @@ std::string last_name(const std::string& path) {
   return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
-std::string output_stem(const std::string& name, std::string_view out, std::string_view ending) {
+std::string output_stem(const std::string& name, std::string_view out) {
   if (out.empty()) return name;
   std::error_code ignored;
   fs::path base = out;
   if (out.ends_with('/') || fs::is_directory(base, ignored)) return (base / name).string();
-  return (base.extension() == ending ? base.replace_extension() : base).string();
+  const fs::path ending = base.extension();
+  return (ending == ".mlb" || ending == ".mlt" || ending == ".json" ? base.replace_extension() : base).string();
 }
 
 std::vector<std::string> checkpoint_files(const std::string& folder) {

@@ -15,19 +15,22 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Feeds what the session lacks of the prompt; the last row's logits are wanted. False if it was cancelled.
+/// Feeds what the session lacks of the prompt; the last row's logits are wanted. False if it was cancelled. Where an importance matrix is
+/// collected, batches are gone through to their end.
 bool prefill(const Model& model, Context& context, Batch& batch, Session& session, std::span<const std::int32_t> prompt,
              const GenerateOptions& options) {
   // The next prompt may differ from this one in how the answer is opened.
   constexpr std::size_t kOpening = 16;
   const std::size_t place = prompt.size() > kOpening ? prompt.size() - kOpening : 0;
+  if (options.importance == nullptr) batch.cancelled = options.cancelled;
   while (session.length() < prompt.size()) {
     if (options.cancelled && options.cancelled()) return false;
     const std::size_t at = session.length();
     const std::size_t end = std::min({prompt.size(), at + options.chunk, at < place ? place : prompt.size()});
-    session.feed(model, context, batch, prompt.subspan(at, end - at), end == prompt.size());
+    if (!session.feed(model, context, batch, prompt.subspan(at, end - at), end == prompt.size())) return false;
     if (end == place || end == prompt.size()) session.keep();
   }
+  batch.cancelled = nullptr;
   return true;
 }
 
@@ -90,18 +93,19 @@ std::size_t Session::reuse(std::span<const std::int32_t> prompt) {
   return now_.ids.size();
 }
 
-void Session::feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens, bool last_wanted) {
+bool Session::feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens, bool last_wanted) {
   rows_.clear();
   for (const std::int32_t token : tokens) rows_.push_back({&now_.sequence, token, false});
   if (!rows_.empty()) rows_.back().wants_logits = last_wanted;
   try {
-    forward(model, context, batch, rows_);
+    if (!forward(model, context, batch, rows_)) return false;
   } catch (...) {
     kept_.clear();
     now_ = {Sequence(*pool_), {}};
     throw;
   }
   now_.ids.insert(now_.ids.end(), tokens.begin(), tokens.end());
+  return true;
 }
 
 void Session::keep() {

@@ -26,7 +26,7 @@ struct GenerateOptions {
   std::vector<std::int32_t> end_ids;              ///< ids that end the answer; not part of it
   std::vector<std::string> shown;                 ///< control tokens that the answer's text shows (answer_markers()); it lacks the others
   std::function<void(std::string_view)> on_text;  ///< pieces of the answer as they come, whole UTF-8 characters
-  std::function<bool()> cancelled;                ///< asked before each forward call; true ends the answer
+  std::function<bool()> cancelled;                ///< asked before each token of the answer and, in the prompt, each layer; true ends it
 };
 
 enum class Finish {
@@ -53,8 +53,9 @@ class Session {
 
   /// Goes back to the longest known beginning of `prompt` but its last token, whose logits are needed. The positions that are held.
   std::size_t reuse(std::span<const std::int32_t> prompt);
-  /// Runs the rows' tokens, `last_wanted`: the last one's logits are wanted. After an error the session is empty.
-  void feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens, bool last_wanted);
+  /// Runs the rows' tokens, `last_wanted`: the last one's logits are wanted. False if batch.cancelled gave it up: then the session is what
+  /// it was before. After an error it is empty.
+  bool feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens, bool last_wanted);
   /// Remembers this place. Models whose layers keep no past (linear ones, sliding windows) can only go back to such places; the last few
   /// stay.
   void keep();

@@ -38,7 +38,7 @@ void Batch::begin(const Model& model, Context& context, std::span<const BatchRow
   group_runs(model, batch_rows, runs);
   rows = batch_rows;
   n = rows.size();
-  for (Run& run : runs) run.sequence->prepare(run.count);
+  for (Run& run : runs) run.sequence->prepare(run.count, static_cast<bool>(cancelled));
   tiles.clear();
   for (std::size_t run = 0; run < runs.size(); ++run)
     for (std::size_t token = 0; token < runs[run].count; token += kTileTokens)

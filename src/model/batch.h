@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -65,6 +66,9 @@ class Batch {
   std::vector<std::size_t> wanted;  // rows that want logits
 
   Mli* importance = nullptr;  // where forward() and classify() add the squares of what they quantize, if anywhere: see observe()
+  /// Asked before each layer, if set; true makes forward() give up. Not together with `importance`, which would keep half a call's sums.
+  /// Linear layers' state is then copied once a call: for prompts, not for single tokens.
+  std::function<bool()> cancelled;
 };
 
 /// Quantizes n rows of `cols` floats, `cols` apart, into batch.quants.

@@ -45,14 +45,21 @@ void run_layer(const Model& model, std::size_t index, Context& context, Batch& b
 
 }  // namespace
 
-void forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows) {
-  if (rows.empty()) return;
+bool forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows) {
+  if (rows.empty()) return true;
   const FloatEnvironment environment;
   batch.begin(model, context, rows);
   embed(model, context, batch);
-  for (std::size_t layer = 0; layer < model.mlb().layers.size(); ++layer) run_layer(model, layer, context, batch);
+  for (std::size_t layer = 0; layer < model.mlb().layers.size(); ++layer) {
+    if (batch.cancelled && batch.cancelled()) {
+      for (const Batch::Run& run : batch.runs) run.sequence->give_up();
+      return false;
+    }
+    run_layer(model, layer, context, batch);
+  }
   for (const Batch::Run& run : batch.runs) run.sequence->extend(run.count);
   if (batch.importance != nullptr) batch.importance->layer_tokens += batch.n;
+  return true;
 }
 
 void classifier_input(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count) {

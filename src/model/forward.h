@@ -8,9 +8,10 @@
 namespace krafla {
 
 /// Runs the rows through all layers and appends them to their sequences. `batch` holds the buffers and is reused from call to call.
+/// False if batch.cancelled gave the call up between two layers: then every sequence is as it was before.
 /// ML_E_ARG for a token outside the vocabulary, rows of one sequence that do not stand together, or a position beyond max_seq;
 /// then no sequence has changed its length.
-void forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows);
+bool forward(const Model& model, Context& context, Batch& batch, std::span<const BatchRow> rows);
 
 /// What classify() multiplies: the final norm of the last forward's rows that want logits, from the first-th on, in batch.h [count][dim].
 /// Alone it counts rows in an importance matrix whose logits nobody needs.

@@ -86,20 +86,11 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeO
     encode_text(part, done == 0, buffer, ids);
     if (options.ranges != nullptr) find_ranges(part, done, std::span(ids).subspan(before), *options.ranges);
   };
-  auto literal = options.literal.begin();
-  for (std::size_t at = 0; (at = added_.candidate(text, at)) != std::string_view::npos;) {
-    while (literal != options.literal.end() && literal->second <= at) ++literal;
-    std::size_t limit = options.parse_special ? text.size() - at : 0;
-    if (limit > 0 && literal != options.literal.end()) limit = literal->first > at ? std::min(limit, literal->first - at) : 0;
-    const AddedTokens::Match match = added_.match(text.substr(at), limit);
-    if (match.id < 0) {
-      ++at;
-      continue;
-    }
-    encode_up_to(at);
+  for (const AddedTokens::Match& match : added_.find_all(text, options.parse_special, options.literal)) {
+    encode_up_to(match.at);
     ids.push_back(match.id);
-    if (options.ranges != nullptr) options.ranges->emplace_back(at, at + match.length);
-    done = at += match.length;
+    done = std::size_t{match.at} + match.length;
+    if (options.ranges != nullptr) options.ranges->emplace_back(match.at, done);
   }
   encode_up_to(text.size());
   return ids;

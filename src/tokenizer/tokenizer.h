@@ -1,4 +1,4 @@
-// Text to token ids and back: the files are the pipeline. tokenizer.cpp joins them: added tokens are cut out of the text (vocabulary),
+// Text to token ids and back: the files are the pipeline. tokenizer.cpp joins them: added tokens are cut out of the text (added_tokens),
 // the rest is normalized (normalize) and becomes pieces (byte-level: pretokenize), cut further where no merge can join (joints). A piece is
 // a token, or a row of the longest tokens that stand apart (tokenizer.cpp), or is merged (bpe). Ids become bytes (decode); ranges says
 // where in the text they come from. Goals: the ids of the `tokenizers` library for every text; any bytes are legal input; linear time in
@@ -18,6 +18,7 @@
 
 #include "base/thread_pool.h"
 #include "formats/mlt.h"
+#include "tokenizer/added_tokens.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/joints.h"
 #include "tokenizer/pair_memo.h"
@@ -25,9 +26,6 @@
 #include "tokenizer/vocabulary.h"
 
 namespace krafla {
-
-/// Bytes [first, second) of a text.
-using TextRange = std::pair<std::size_t, std::size_t>;
 
 struct EncodeOptions {
   /// Whether the BOS id comes first (where the tokenizer has one); unset: as the tokenizer's flag 1 says.

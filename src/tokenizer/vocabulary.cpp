@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <tuple>
+#include <utility>
 
 namespace krafla {
 namespace {
@@ -107,44 +107,6 @@ void Vocabulary::insert(const Key& key, std::int32_t id) {
   there_[bit / 64] |= std::uint64_t{1} << (bit % 64);
   if (length >= kMinLength && length < kMinLength + 32) lengths_[lengths_slot(key.bytes)] |= 1u << (length - kMinLength);
   longest_ = std::max(longest_, length);
-}
-
-AddedTokens::AddedTokens(const Mlt& mlt, const std::vector<bool>& control) : starts_(256) {
-  for (std::size_t i = 0; i < mlt.tokens.size(); ++i)
-    if (mlt.tokens[i].attr == kMltAdded && !mlt.tokens[i].bytes.empty())
-      tokens_.push_back({std::string(mlt.tokens[i].bytes), static_cast<std::int32_t>(i), control[i]});
-  std::sort(tokens_.begin(), tokens_.end(),
-            [](const Token& a, const Token& b) { return std::tie(a.bytes, a.id) < std::tie(b.bytes, b.id); });
-  const auto same = [](const Token& a, const Token& b) { return a.bytes == b.bytes; };
-  tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same), tokens_.end());  // the lowest id stays
-  for (const Token& token : tokens_) starts_[static_cast<std::uint8_t>(token.bytes[0])] = true;
-  if (std::count(starts_.begin(), starts_.end(), true) == 1) only_start_ = static_cast<std::uint8_t>(tokens_[0].bytes[0]);
-}
-
-std::size_t AddedTokens::candidate(std::string_view text, std::size_t from) const {
-  if (tokens_.empty()) return std::string_view::npos;
-  if (only_start_ >= 0) return text.find(static_cast<char>(only_start_), from);
-  while (from < text.size() && !starts_[static_cast<std::uint8_t>(text[from])]) ++from;
-  return from < text.size() ? from : std::string_view::npos;
-}
-
-AddedTokens::Match AddedTokens::match(std::string_view text, std::size_t control_limit) const {
-  // The tokens that begin with text[0..n) are a range of the sorted list, the token that is text[0..n) first: narrow it byte by byte.
-  Match best;
-  auto first = tokens_.begin(), last = tokens_.end();
-  for (std::size_t n = 0; n < text.size() && first != last; ++n) {
-    const auto byte = static_cast<std::uint8_t>(text[n]);
-    const auto at = [n](const Token& t) { return n < t.bytes.size() ? static_cast<std::uint8_t>(t.bytes[n]) : -1; };
-    first = std::partition_point(first, last, [&](const Token& t) { return at(t) < byte; });
-    last = std::partition_point(first, last, [&](const Token& t) { return at(t) == byte; });
-    if (first != last && first->bytes.size() == n + 1 && (!first->control || n + 1 <= control_limit)) best = {first->id, n + 1};
-  }
-  return best;
-}
-
-std::int32_t AddedTokens::find(std::string_view bytes) const {
-  const auto it = std::lower_bound(tokens_.begin(), tokens_.end(), bytes, [](const Token& t, std::string_view b) { return t.bytes < b; });
-  return it != tokens_.end() && it->bytes == bytes ? it->id : -1;
 }
 
 }  // namespace krafla

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/aligned.h"
@@ -75,34 +74,6 @@ class Vocabulary {
   std::vector<std::uint64_t> there_;    // a bit for each hash: most strings that are no token are known by it
   std::vector<std::uint32_t> lengths_;  // by the hash of the first bytes
   std::size_t longest_ = 0;
-};
-
-/// The added tokens, found in raw text: leftmost first, of those the longest. Immutable and thread-safe.
-class AddedTokens {
- public:
-  /// Keeps nothing of `mlt`'s bytes. `control` by id.
-  AddedTokens(const Mlt& mlt, const std::vector<bool>& control);
-
-  struct Match {
-    std::int32_t id = -1;  // -1: none
-    std::size_t length = 0;
-  };
-  /// The first position >= `from` where an added token may begin, or npos.
-  std::size_t candidate(std::string_view text, std::size_t from) const;
-  /// The longest added token at the start of `text`; control tokens only up to `control_limit` bytes long.
-  Match match(std::string_view text, std::size_t control_limit) const;
-  /// The added token with exactly these bytes, or -1.
-  std::int32_t find(std::string_view bytes) const;
-
- private:
-  struct Token {
-    std::string bytes;
-    std::int32_t id;
-    bool control;
-  };
-  std::vector<Token> tokens_;  // sorted by bytes
-  std::vector<bool> starts_;   // by first byte
-  int only_start_ = -1;        // the first byte, if all tokens share it: then memchr searches
 };
 
 }  // namespace krafla

@@ -6,6 +6,7 @@
 
 #include "../formats/test_files.h"
 #include "convert/arch/registry.h"
+#include "convert/convert_tokenizer.h"
 #include "convert/gguf_source.h"
 #include "formats/mlb.h"
 
@@ -105,6 +106,13 @@ TEST(Convert, OutputPaths) {
   EXPECT_EQ(output_paths("a/b/model-0002-of-0003.gguf", "").mlb, "model-0002-of-0003.mlb");
   EXPECT_EQ(output_paths("model.gguf", "x/y.mlb").json, "x/y.json");
   EXPECT_EQ(output_paths("model.gguf", "x/y.v1").mlb, "x/y.v1.mlb");
+  for (const char* out : {"x/y", "x/y.mlb", "x/y.mlt", "x/y.json"}) {  // any of a model's files names it
+    EXPECT_EQ(output_paths("model.gguf", out).mlb, "x/y.mlb");
+    EXPECT_EQ(tokenizer_paths("model.gguf", out).mlt, "x/y.mlt");
+    EXPECT_EQ(tokenizer_paths("model.gguf", out).json, "x/y.json");
+  }
+  EXPECT_EQ(tokenizer_paths("model.gguf", "x/y.gguf").mlt, "x/y.gguf.mlt");
+  EXPECT_EQ(tokenizer_paths("a/model/tokenizer.json", "").mlt, "model.mlt");
   EXPECT_EQ(output_paths("model.gguf", "no/such/folder/").mlb, "no/such/folder/model.mlb");
   EXPECT_EQ(output_paths("model.gguf", folder.file("")).mlb, folder.file("model.mlb"));
 }

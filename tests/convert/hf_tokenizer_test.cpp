@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -83,6 +84,59 @@ TEST(HfTokenizer, TokensAndMergesOfBothForms) {
   const ConvertedTokenizer converted = convert(byte_level());
   EXPECT_EQ(converted.mlt.tokens[4].bytes, " a");
   EXPECT_EQ(Tokenizer(converted.mlt).encode("ab a<|im_end|>"), (Ids{3, 4, 5}));
+}
+
+TEST(HfTokenizer, WhatIsDroppedOfTheGenerationConfigIsNoted) {
+  HfTokenizer source;
+  source.file = "t/tokenizer.json";
+  source.tokenizer = byte_level().dump();
+  const auto notes_of = [&](const std::string& generation) {
+    source.generation_config = generation;
+    const ConvertedTokenizer converted = convert_hf_tokenizer(source);
+    EXPECT_EQ(Json::parse(converted.json).contains("sampling"), generation.find("temperature\": 0.5") != std::string::npos) << generation;
+    return converted.notes;
+  };
+  using Notes = std::vector<std::string>;
+  EXPECT_EQ(notes_of(R"({"temperature": 0.5, "top_k": null, "future": []})"), Notes{});
+  EXPECT_EQ(notes_of(R"({"do_sample": false, "temperature": -1})"), Notes{});  // nothing of it is used
+  const std::string where = "generation_config.json: ";
+  for (const auto& [key, value, allowed] : {std::array{"temperature", "-1", "a number from 0 to 100"},
+                                            {"temperature", "\"1\"", "a number from 0 to 100"},
+                                            {"top_p", "0", "a number above 0, at most 1"},
+                                            {"top_p", "1.5", "a number above 0, at most 1"},
+                                            {"top_k", "-1", "an integer from 0 to 16777216"},
+                                            {"top_k", "20.5", "an integer from 0 to 16777216"},
+                                            {"top_k", "18446744073709551615", "an integer from 0 to 16777216"},
+                                            {"min_p", "[0]", "a number from 0 to 1"},
+                                            {"repetition_penalty", "0", "a number above 0, at most 100"},
+                                            {"repetition_penalty", "true", "a number above 0, at most 100"},
+                                            {"do_sample", "\"no\"", "true or false"}})
+    EXPECT_EQ(notes_of(fmt::format(R"({{"{}": {}}})", key, value)),
+              Notes{fmt::format("{}{} is {}, which is not used; allowed is {}", where, key, value, allowed)});
+  EXPECT_EQ(notes_of(R"({"top_k": -1, "temperature": 0.5, "min_p": 2})").size(), 2u);
+  EXPECT_EQ(notes_of(R"({"eos_token_id": [5, 99]})"), Notes{where + "eos_token_id 99 is not used; the tokenizer's ids are 0 to 7"});
+}
+
+TEST(HfTokenizer, ATemplateThatCannotBeUsedIsNotedWithItsLine) {
+  HfTokenizer source;
+  source.file = "t/tokenizer.json";
+  source.tokenizer = byte_level().dump();
+  source.chat_template = "{{ messages }}";
+  source.more_templates = {{"rag", "{% if documents %}{% endif %}"}};
+  EXPECT_TRUE(convert_hf_tokenizer(source).notes.empty());
+  source.more_templates = {{"rag", "\n\n{% if documents %}"}, {"tool_use", "\n{{ }}"}};
+  const ConvertedTokenizer two = convert_hf_tokenizer(source);
+  ASSERT_EQ(two.notes.size(), 2u);
+  EXPECT_NE(two.notes[0].find("chat_template \"rag\" cannot be used"), std::string::npos) << two.notes[0];
+  EXPECT_NE(two.notes[1].find("chat_template \"tool_use\" cannot be used"), std::string::npos) << two.notes[1];
+  EXPECT_NE(two.notes[1].find("chat template, line 2: "), std::string::npos) << two.notes[1];
+  EXPECT_EQ(Json::parse(two.json)["chat_template"]["tool_use"], "\n{{ }}");  // as it is
+  source.more_templates.clear();
+  source.chat_template = "{% for m in messages %}\n{% frob \x01 %}";
+  const ConvertedTokenizer one = convert_hf_tokenizer(source);
+  ASSERT_EQ(one.notes.size(), 1u);
+  EXPECT_NE(one.notes[0].find("chat template, line 2: "), std::string::npos) << one.notes[0];
+  EXPECT_EQ(one.notes[0].find_first_of("\n\x01"), std::string::npos);
 }
 
 TEST(HfTokenizer, RefusesAddedTokenRulesByName) {

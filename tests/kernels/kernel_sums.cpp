@@ -262,7 +262,7 @@ int main_of_sums() {
     }
     std::printf("%s %016llx\n", part.name, static_cast<unsigned long long>(want));
   }
-  for (const Kernels* kernels : tables()) std::fprintf(stderr, "agrees: %s\n", kernels->name);
+  for (const Kernels* kernels : tables()) std::fprintf(stderr, "agrees: %s\n", kernels->name);  // the fastest last
   return failures == 0 ? 0 : 1;
 }
 

@@ -585,6 +585,15 @@ TEST(ChooseKernels, ForcedSetRunsOrFails) {
     EXPECT_EQ(e.status(), ML_E_ISA);
     EXPECT_NE(std::string(e.what()).find("mmx"), std::string::npos);
   }
+  for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
+    ml_status status = ML_OK;
+    try {
+      EXPECT_STREQ(choose_kernels(*name).name, *name);
+    } catch (const Error& e) {
+      status = e.status();
+    }
+    EXPECT_EQ(status, find_kernels(*name) != nullptr ? ML_OK : ML_E_ISA) << *name;
+  }
 }
 
 }  // namespace

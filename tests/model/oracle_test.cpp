@@ -137,13 +137,22 @@ class Feeder {
   Feeder(const Model& model, Context& context, const Json& prompt) : model_(model), context_(context), ids_(prompt["ids"]) {}
 
   std::size_t size() const { return ids_.size(); }
+  /// The same, given up before layer `layer`.
+  void give_up(Sequence& sequence, std::size_t from, std::size_t to, std::size_t layer) {
+    std::vector<BatchRow> rows;
+    for (std::size_t i = from; i < to; ++i) rows.push_back({&sequence, ids_[i], true});
+    batch_.cancelled = [&, layers = std::size_t{0}]() mutable { return layers++ == layer; };
+    EXPECT_FALSE(forward(model_, context_, batch_, rows));
+    batch_.cancelled = nullptr;
+    EXPECT_EQ(sequence.length(), from);
+  }
   void feed(Sequence& sequence, std::size_t from, std::size_t to, Digest* digest, std::int32_t other = -1) {
     std::vector<BatchRow> rows;
     for (std::size_t i = from; i < to; ++i) rows.push_back({&sequence, other >= 0 ? other : ids_[i], true});
     if (rows.empty()) return;
     const std::size_t vocab = model_.header().vocab;
     std::vector<float> logits(rows.size() * vocab);
-    forward(model_, context_, batch_, rows);
+    EXPECT_TRUE(forward(model_, context_, batch_, rows));
     classify(model_, context_, batch_, 0, rows.size(), logits.data());
     if (digest != nullptr) digest->add(logits);
   }
@@ -205,6 +214,32 @@ TEST_P(Oracle, ForkedAndRewoundSequencesAreExact) {
     Digest digest;
     feeder.feed(first, 0, half, &digest);
     feeder.feed(first, half, feeder.size(), &digest);
+    EXPECT_EQ(hex(digest.value()), text(prompt["fnv1a64"])) << prompt["kv"];
+  }
+}
+
+/// Calls that are given up before each of the layers, at the beginning, within and at the end of a prompt, leave nothing behind; nor do
+/// they in a copy, which shares pages and state with the sequence.
+TEST_P(Oracle, CallsGivenUpDoNotMatter) {
+  Context context(choose_kernels(nullptr), 2);
+  const Model model(kModels + GetParam(), context.threads);
+  for (const Json& prompt : longest_prompts(oracle()[GetParam()])) {
+    PagePool pool(KvLayout(model.mlb(), kv_type(prompt)));
+    Feeder feeder(model, context, prompt);
+    Sequence sequence(pool);
+    Digest digest;
+    const std::size_t size = feeder.size();
+    std::size_t from = 0;
+    for (const std::size_t to : {size / 2, size - 1, size}) {
+      const Sequence copy = sequence;
+      for (std::size_t layer = 0; layer < model.mlb().layers.size(); ++layer) feeder.give_up(sequence, from, size, layer);
+      Digest other = digest;
+      Sequence second = copy;
+      feeder.feed(second, from, size, &other);
+      EXPECT_EQ(hex(other.value()), text(prompt["fnv1a64"])) << prompt["kv"];
+      feeder.feed(sequence, from, to, &digest);
+      from = to;
+    }
     EXPECT_EQ(hex(digest.value()), text(prompt["fnv1a64"])) << prompt["kv"];
   }
 }

@@ -122,6 +122,46 @@ class ControlMarkers(unittest.TestCase):
         (self.folder / "m.json").write_text(json.dumps({"messages": messages}))
         self.assertEqual(self.krafla("run", self.folder / "hermes", "--messages", self.folder / "m.json", "--tools", self.folder / "tools.json"), "Fine\n")
 
+    def test_a_message_that_is_wrong_is_named_with_its_field(self):
+        good, bad = {"role": "user", "content": "Go"}, self.folder / "bad.json"
+        for message, mention in ((3, "messages[1] is 3; it must be an object"), ({"content": "x"}, "messages[1].role is missing; it must be a text"),
+                                 ({"role": ["user"], "content": "x"}, 'messages[1].role is ["user"]; it must be a text'), ({"role": "", "content": "x"}, 'messages[1].role is "";'),
+                                 ({"role": "user", "content": 7}, "messages[1].content is 7; it must be a text or an array of parts"),
+                                 ({"role": "user", "content": ["x"]}, 'messages[1].content[0] is "x"; it must be an object'),
+                                 ({"role": "user", "content": [{"text": "x"}]}, 'messages[1].content[0].type is missing; it must be "text"'),
+                                 ({"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "u"}}]},
+                                  'messages[1].content[1].type is "image_url"; it must be "text"'),
+                                 ({"role": "user", "content": [{"type": "text", "text": 1}]}, "messages[1].content[0].text is 1; it must be a text"),
+                                 ({"role": "assistant", "tool_calls": {}}, "messages[1].tool_calls is {}; it must be an array"),
+                                 ({"role": "assistant", "tool_calls": [1]}, "messages[1].tool_calls[0] is 1; it must be an object"),
+                                 ({"role": "assistant", "tool_calls": [{"function": "f"}]}, 'messages[1].tool_calls[0].function is "f"; it must be an object'),
+                                 ({"role": "tool", "content": "x", "tool_call_id": 1}, "messages[1].tool_call_id is 1; it must be a text"),
+                                 ({"role": "user", "content": list(range(1000))}, "messages[1].content[0] is 0;")):
+            with self.subTest(mention):
+                bad.write_text(json.dumps({"messages": [good, message]}))
+                done = subprocess.run([KRAFLA, "run", self.folder / "hermes", "--messages", bad], capture_output=True, timeout=60)
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (5, 1), done.stderr)
+                self.assertIn(f"{bad}: {mention}", done.stderr.decode())
+                done = subprocess.run([KRAFLA, "chat", self.folder / "hermes"], input=f"/load {bad}\n".encode(), capture_output=True, timeout=60)
+                self.assertIn(f"{bad}: {mention}", done.stderr.decode())
+        for conversation, mention in (({"messages": 1}, "messages is 1; it must be an array"), ({}, "messages is missing; it must be an array"), ({"messages": []}, "messages is empty")):
+            bad.write_text(json.dumps(conversation))
+            done = subprocess.run([KRAFLA, "run", self.folder / "hermes", "--messages", bad], capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertIn(f"{bad}: {mention}", done.stderr.decode())
+
+    def test_contents_in_parts_are_texts_whether_or_not_the_template_knows_parts(self):
+        """The model answers the prompt's last letter: ! of a template that went through the parts, b of one that got a text, none of a list as Python shows it."""
+        knows = "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{{ '!' if loop.last }}{% endfor %}{% endif %}{% endfor %}"
+        prints, adds = "{% for m in messages %}{{ m.content }}{% endfor %}", "{% for m in messages %}{{ m.role + m.content }}{% endfor %}"
+        conversation = self.folder / "in_parts.json"
+        conversation.write_text(json.dumps({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]}))
+        model = scripted_model.write(self.folder, "parts", ["Parts", "Text"], [("!", "Parts"), ("b", "Text")])
+        for template, want in ((knows, "Parts"), (prints, "Text"), (adds, "Text")):
+            (self.folder / "t.jinja").write_text(template)
+            out = self.krafla("run", model, "--chat-template", self.folder / "t.jinja", "--messages", conversation)
+            self.assertEqual(out, want + "\n")
+
     def test_tools_that_the_template_would_leave_out_are_refused(self):
         for command in ("run", "chat"):
             done = subprocess.run([KRAFLA, command, self.folder / "hermes", "--chat-template", "chatml", "--tools", self.folder / "tools.json"], input=b"x",
@@ -132,7 +172,8 @@ class ControlMarkers(unittest.TestCase):
     def test_what_is_no_such_file_is_named(self):
         bad = self.folder / "bad.json"
         for command, option, text, reason in (("run", "--tools", "{}", "no JSON array"), ("chat", "--tools", "[1]", "no JSON array"), ("run", "--tools", "[]", "no JSON array"),
-                                              ("run", "--messages", "[]", "no saved conversation"), ("run", "--messages", "{", "no saved conversation")):
+                                              ("run", "--messages", "[]", "no conversation"), ("run", "--messages", '{"messages":\n [}', "not valid JSON: line 2, column 3"),
+                                              ("run", "--messages", "[" * 300, "not valid JSON: it nests deeper than 200")):
             bad.write_text(text)
             done = subprocess.run([KRAFLA, command, self.folder / "hermes", option, bad], input=b"x", capture_output=True, timeout=60)
             self.assertEqual(done.returncode, 5, done.stderr)

@@ -65,10 +65,10 @@ void PagePool::give_back(KvLayout::Group group, std::byte* page) {
   free_[group].push_back(page);
 }
 
-void Sequence::prepare(std::size_t n) {
+void Sequence::prepare(std::size_t n, bool can_give_up) {
   for (const auto group : {KvLayout::full, KvLayout::windowed})
     if (pool_->layout().page_bytes(group) > 0) prepare_group(group, n);
-  if (pool_->layout().page_bytes(KvLayout::linear) > 0) prepare_linear();
+  if (pool_->layout().page_bytes(KvLayout::linear) > 0) prepare_linear(can_give_up);
 }
 
 void Sequence::make_own(KvLayout::Group group, PagePool::Page& page) {
@@ -78,15 +78,24 @@ void Sequence::make_own(KvLayout::Group group, PagePool::Page& page) {
   page = std::move(own);
 }
 
-void Sequence::prepare_linear() {
+void Sequence::give_up() {
+  if (before_) pages_[KvLayout::linear].front() = std::move(before_);
+  before_.reset();
+  advancing_ = false;
+}
+
+void Sequence::prepare_linear(bool can_give_up) {
   std::vector<PagePool::Page>& state = pages_[KvLayout::linear];
   if (advancing_ && length_ > 0)
     fail(ML_E_ARG, "a forward pass failed after {} positions and left the linear layers ahead; go on from a copy, or rewind to 0", length_);
+  before_.reset();
   if (length_ == 0) state.clear();
-  if (state.empty())
+  if (state.empty()) {
     state.push_back(pool_->take(KvLayout::linear));
-  else
-    make_own(KvLayout::linear, state.front());
+    return;
+  }
+  if (can_give_up) before_ = state.front();
+  make_own(KvLayout::linear, state.front());
 }
 
 void Sequence::prepare_group(KvLayout::Group group, std::size_t n) {

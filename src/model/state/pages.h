@@ -96,13 +96,16 @@ class Sequence {
   std::size_t length() const { return length_; }
 
   /// Makes pages that are this sequence's own for positions [length, length + n), and frees those behind the window. ML_E_ARG after a
-  /// forward pass that failed halfway and left linear layers ahead of the length.
-  void prepare(std::size_t n);
+  /// forward pass that failed halfway and left linear layers ahead of the length. `can_give_up`: also keeps what give_up() goes back to.
+  void prepare(std::size_t n, bool can_give_up = false);
   /// n more positions are written.
   void extend(std::size_t n) {
     length_ += n;
     advancing_ = false;
+    before_.reset();
   }
+  /// After prepare(n, true), instead of extend(): none of the n positions is written.
+  void give_up();
   /// Forgets the positions from `length` on. ML_E_ARG if a windowed layer's pages before it are gone, or if the model has linear
   /// layers and `length` is neither 0 nor length(): their state has no past, and a copy kept at that length is what to go back to.
   void rewind(std::size_t length);
@@ -116,12 +119,13 @@ class Sequence {
 
  private:
   void prepare_group(KvLayout::Group group, std::size_t n);
-  void prepare_linear();
+  void prepare_linear(bool can_give_up);
   void make_own(KvLayout::Group group, PagePool::Page& page);
 
   PagePool* pool_;
   std::size_t length_ = 0;
   bool advancing_ = false;  // linear layers' state may be ahead of length_
+  PagePool::Page before_;   // their state at length_, from prepare() on, if that can be given up; null at length 0
   std::vector<PagePool::Page> pages_[KvLayout::groups];
 };
 
