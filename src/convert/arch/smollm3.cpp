@@ -32,8 +32,9 @@ std::vector<std::uint8_t> no_rope_layers(const HfConfig& config, std::uint32_t n
   }
   if (rope->size() < n_layers)
     fail(ML_E_FORMAT, "{}: no_rope_layers has {} entries; needed: one per layer ({})", config.name(), rope->size(), n_layers);
-  std::vector<std::uint8_t> flags;
-  for (std::uint32_t i = 0; i < n_layers; ++i) flags.push_back((*rope)[i] != 0 ? 0 : kLayerNoRope);
+  std::vector<std::uint8_t> flags(n_layers, 0);
+  for (std::size_t i = 0; i < flags.size(); ++i)
+    if ((*rope)[i] == 0) flags[i] = kLayerNoRope;
   return flags;
 }
 
