@@ -29,24 +29,34 @@ bool verifies(const Llama3Scaling& p, std::span<const float> factors, double the
   return true;
 }
 
-/// original and high for low = 1, from two pairs between the thresholds: there 1/factor is a line in 1/wavelength.
+/// original and high for low = 1, from two pairs between the thresholds: there 1/factor is a line in 1/wavelength. original alone, for
+/// high = 4 as in every Llama 3.x, from one such pair, or from where the factors change.
 std::optional<Llama3Scaling> solve(std::span<const float> factors, double theta, std::uint32_t rotated, double most) {
   double u[2] = {}, s[2] = {};  // 1 / wavelength and the blend at the first and the last such pair
+  double unscaled = 0;          // the longest wavelength that is left as it was
   int found = 0;
   for (std::size_t i = 0; i < factors.size(); ++i) {
     const double f = static_cast<double>(factors[i]);
+    const double frequency = math::pow(theta, -(2.0 * static_cast<double>(i)) / rotated) / kTwoPi;
+    if (f <= 1.0001) unscaled = 1 / frequency;
     if (!(f > 1.0001 && f < most * 0.9999)) continue;
     const int at = found == 0 ? 0 : 1;
-    u[at] = math::pow(theta, -(2.0 * static_cast<double>(i)) / rotated) / kTwoPi;
+    u[at] = frequency;
     s[at] = (1 / f - 1 / most) / (1 - 1 / most);
     ++found;
   }
-  if (found < 2 || u[0] == u[1]) return std::nullopt;
-  const double slope = (s[0] - s[1]) / (u[0] - u[1]);  // orig / (hi - lo)
-  const double below = slope * u[0] - s[0];            // lo / (hi - lo)
-  if (!(below > 0) || !(slope > 0)) return std::nullopt;
-  const double original = std::round(slope / below);
-  const double high = std::round((1 + below) / below * 1000) / 1000;
+  double original = 0, high = 4;
+  if (found == 0) {
+    original = std::floor(high * unscaled) + 1;
+  } else if (found == 1) {
+    original = std::round((1 + (high - 1) * s[0]) / u[0]);
+  } else {
+    const double slope = (s[0] - s[1]) / (u[0] - u[1]);  // orig / (hi - lo)
+    const double below = slope * u[0] - s[0];            // lo / (hi - lo)
+    if (!(below > 0) || !(slope > 0)) return std::nullopt;
+    original = std::round(slope / below);
+    high = std::round((1 + below) / below * 1000) / 1000;
+  }
   if (!(original >= 1 && original < 4294967295.0)) return std::nullopt;
   return Llama3Scaling{static_cast<float>(most), 1, static_cast<float>(high), static_cast<std::uint32_t>(original)};
 }
@@ -115,8 +125,8 @@ void gguf_rope_scaling(GgufKeys& keys, MlbHeader& h) {
   keys.optional("rope.scaling.original_context_length");
   if (type == "yarn") {
     yarn(keys, factor, h);
-  } else if (type == "linear" || !type) {  // a factor without a type is linear
-    if (factor != 1 && factor != 0) {
+  } else if (type == "linear" || !type) {        // a factor without a type is linear
+    if (factor != 0 && (factor != 1 || type)) {  // 1 is linear too where the file says so, as from a checkpoint's folder
       h.rope_type = kRopeLinear;
       h.rope_factor = factor;
     }

@@ -162,7 +162,7 @@ void HfCheckpoint::refuse_quantized() const {
 }
 
 void HfCheckpoint::find_names() {
-  const char* const prefixes[] = {"model.language_model.", "language_model.model.", "model.", "language_model.", ""};
+  const char* const prefixes[] = {"model.language_model.", "language_model.model.", "model.text_model.", "model.", "language_model.", ""};
   const auto* found = std::find_if(std::begin(prefixes), std::end(prefixes),
                                    [&](const char* p) { return tensors_.contains(std::string(p) + "embed_tokens.weight"); });
   prefix_ = found != std::end(prefixes) ? *found : "model.";

@@ -25,7 +25,7 @@ class HfCheckpoint {
   /// The tensors by name, over all files. nullptr if there is none of this name.
   const std::map<std::string, SafeTensor, std::less<>>& tensors() const { return tensors_; }
   const SafeTensor* tensor(std::string_view name) const;
-  /// What stands before "embed_tokens.weight": "model.", "model.language_model.", "language_model.model." or nothing.
+  /// What stands before "embed_tokens.weight": "model.", "model.language_model.", "language_model.model.", "model.text_model." or nothing.
   const std::string& prefix() const { return prefix_; }
   /// The name of the classifier's tensor; empty if there is none.
   const std::string& lm_head() const { return lm_head_; }

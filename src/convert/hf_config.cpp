@@ -46,6 +46,8 @@ bool HfKeys::is_null(std::string_view key) const {
 
 bool HfKeys::empty() const { return object_->empty(); }
 
+bool HfKeys::same(const HfKeys& other) const { return *object_ == *other.object_; }
+
 void HfKeys::wrong(std::string_view key, const Json& value, std::string_view allowed) const {
   fail(ML_E_FORMAT, "{}: \"{}\" is {}; it must be {}", path_, key, value_text(value), allowed);
 }

@@ -28,6 +28,7 @@ class HfKeys {
   bool has(std::string_view key) const { return find(key) != nullptr; }
   bool is_null(std::string_view key) const;
   bool empty() const;
+  bool same(const HfKeys& other) const;
 
   /// An integer from 0 to 2^32 - 1, also written as 4096.0.
   std::optional<std::uint32_t> count(std::string_view key) const;

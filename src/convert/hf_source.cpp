@@ -27,6 +27,10 @@ constexpr std::string_view kSkippedPrefixes[] = {
     "model.vision_model.",
     "multi_modal_projector.",
     "model.multi_modal_projector.",
+    "connector.",
+    "model.connector.",
+    "image_newline",
+    "model.image_newline",
     "audio_tower.",
     "model.audio_tower.",
     "mtp.",
@@ -92,13 +96,20 @@ double needed(const HfKeys& keys, const char* key, std::string_view type) {
   return *value;
 }
 
-void llama3_scaling(const HfKeys& keys, MlbHeader& h) {
+constexpr const char* kOriginal = "original_max_position_embeddings";
+
+/// The context before scaling, as transformers finds it: beside the other settings of the model the key counts more than among RoPE's.
+std::optional<std::uint32_t> original_length(const HfConfig& config, const HfKeys& keys) {
+  const auto outside = config.count(kOriginal);
+  return outside ? outside : keys.count(kOriginal);
+}
+
+void llama3_scaling(const HfConfig& config, const HfKeys& keys, std::uint32_t max_positions, MlbHeader& h) {
   h.rope_type = kRopeLlama3;
   h.rope_factor = static_cast<float>(needed(keys, "factor", "llama3"));
   h.rope_low_freq_factor = static_cast<float>(needed(keys, "low_freq_factor", "llama3"));
   h.rope_high_freq_factor = static_cast<float>(needed(keys, "high_freq_factor", "llama3"));
-  needed(keys, "original_max_position_embeddings", "llama3");
-  h.rope_orig_max_seq = *keys.count("original_max_position_embeddings");
+  h.rope_orig_max_seq = original_length(config, keys).value_or(max_positions);
 }
 
 /// The factor on cos and sin, as transformers finds it.
@@ -115,10 +126,10 @@ float beta(const HfKeys& keys, const char* key, float fallback) {
   return given != 0 ? static_cast<float>(given) : fallback;
 }
 
-void yarn_scaling(const HfKeys& keys, std::uint32_t max_positions, MlbHeader& h) {
+void yarn_scaling(const HfConfig& config, const HfKeys& keys, std::uint32_t max_positions, MlbHeader& h) {
   if (keys.has("truncate") && !keys.boolean("truncate").value_or(false))
     fail(ML_E_UNSUPPORTED, "{}: truncate is false: only yarn with whole bounds is supported", keys.path());
-  const auto original = keys.count("original_max_position_embeddings");
+  const auto original = original_length(config, keys);
   if (!keys.number("factor") && !original) needed(keys, "factor", "yarn");
   h.rope_type = kRopeYarn;
   h.rope_orig_max_seq = original.value_or(0) != 0 ? *original : max_positions;
@@ -130,7 +141,9 @@ void yarn_scaling(const HfKeys& keys, std::uint32_t max_positions, MlbHeader& h)
 }
 
 void rope(const HfConfig& config, const HfDefaults& defaults, std::uint32_t max_positions, MlbHeader& h) {
-  const HfKeys keys = rope_keys(config).full;
+  const auto [keys, sliding] = rope_keys(config);
+  if (!defaults.local_rope && !sliding.empty() && !sliding.same(keys))
+    fail(ML_E_UNSUPPORTED, "{}: other settings than those of full_attention are not supported for {}", sliding.path(), config.model_type());
   const auto setting = [&](const char* key, double fallback) { return keys.number(key).value_or(config.number(key).value_or(fallback)); };
   h.rope_theta = static_cast<float>(setting("rope_theta", defaults.rope_theta));
   const double partial = setting("partial_rotary_factor", defaults.rotary);
@@ -146,9 +159,9 @@ void rope(const HfConfig& config, const HfDefaults& defaults, std::uint32_t max_
     h.rope_type = kRopeLinear;
     h.rope_factor = static_cast<float>(needed(keys, "factor", type));
   } else if (type == "llama3") {
-    llama3_scaling(keys, h);
+    llama3_scaling(config, keys, max_positions, h);
   } else if (type == "yarn") {
-    yarn_scaling(keys, max_positions, h);
+    yarn_scaling(config, keys, max_positions, h);
   } else if (type != "default") {
     fail(ML_E_UNSUPPORTED, "{}: the RoPE type is \"{}\"; supported: default, linear, llama3, yarn", keys.path(), printable(type));
   }

@@ -22,7 +22,8 @@ struct HfDefaults {
   std::uint32_t max_seq = 2048;
   bool tied = false;
   double rope_theta = 10000;
-  double rotary = 1;  // partial_rotary_factor
+  double rotary = 1;        // partial_rotary_factor
+  bool local_rope = false;  // sliding layers have a RoPE of their own
 };
 
 /// Dimensions, norms' epsilon, RoPE and its scaling, activation, tying: the header fields that every family spells alike.

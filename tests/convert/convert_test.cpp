@@ -139,6 +139,15 @@ TEST(Convert, RecoversLlama3Scaling) {
   const auto one_between = recover_llama3(llama3_factors(500000, 32, 8, 1, 4, 64), 500000, 32);  // too few pairs to solve for two numbers
   ASSERT_TRUE(one_between);
   EXPECT_EQ(one_between->original, 64u);
+  const auto no_power_of_two = recover_llama3(llama3_factors(500000, 16, 40, 1, 4, 100), 500000, 16);
+  ASSERT_TRUE(no_power_of_two);
+  EXPECT_EQ(no_power_of_two->original, 100u);
+  for (const double original : {43.0, 100.0, 1.0}) {  // none between: another original, but the same factors
+    const auto factors = llama3_factors(1e8, 8, 8, 1, 4, original);
+    const auto none_between = recover_llama3(factors, 1e8, 8);
+    ASSERT_TRUE(none_between);
+    EXPECT_EQ(llama3_factors(1e8, 8, 8, 1, 4, none_between->original), factors) << original;
+  }
   EXPECT_EQ(recover_llama3(std::vector<float>(64, 1.0f), 10000, 128)->factor, 1);
   auto wrong = llama3_factors(500000, 128, 8, 1, 4, 8192);
   wrong[40] *= 1.01f;

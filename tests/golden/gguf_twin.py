@@ -52,14 +52,14 @@ def rope_scaling(c):
 
 def linear_keys(c, head_dim, blocks, mtp):
     """Qwen3.5's own keys."""
-    s = c.get("rope_parameters")
+    s, _ = hf.rope_settings(c)
     types = c.get("layer_types")
     values = c.need("linear_value_head_dim") * c.need("linear_num_value_heads")
     keys = [("ssm.conv_kernel", c.need("linear_conv_kernel_dim")), ("ssm.state_size", c.need("linear_key_head_dim")),
             ("ssm.group_count", c.need("linear_num_key_heads")), ("ssm.time_step_rank", c.need("linear_num_value_heads")),
             ("ssm.inner_size", values), ("full_attention_interval", c.need("full_attention_interval")),
             ("rope.dimension_count", int(head_dim * s["partial_rotary_factor"])),
-            ("rope.dimension_sections", list(s["mrope_section"]) + [0])]
+            ("rope.dimension_sections", list(s.get("mrope_section", (1, 1, 0))) + [0])]
     if types:
         keys.append(("attention.recurrent_layers", [t == "linear_attention" for t in types] + [False] * mtp))
     return keys + ([("nextn_predict_layers", mtp)] if mtp else [])
@@ -84,7 +84,11 @@ def metadata(c, vocab, mtp):
         for key in ("attn_logit_softcapping", "final_logit_softcapping"):
             if c.get(key):
                 keys.append((key, float(c.get(key))))
-    if c.family == "gemma3" and c.get("rope_local_base_freq"):
+        windowed = [kind == "sliding_attention" for kind in hf.layer_types(c)[0]]
+        every = 2 if c.family == "gemma2" else 6
+        if windowed != [(i + 1) % every != 0 for i in range(n)]:
+            keys.append(("attention.sliding_window_pattern", windowed + [False] * mtp))
+    if c.family == "gemma3" and local["rope_theta"] != 1e4:
         keys.append(("rope.freq_base_swa", float(local["rope_theta"])))
     if c.family == "qwen3_5":
         keys += linear_keys(c, head_dim, n + mtp, mtp)
@@ -204,18 +208,18 @@ def write_split(folder, prefix, count):
 
 
 def expected(folder):
-    """hf.load, changed to what the twin says: a GGUF has no windows of Mistral and Qwen2, no mscale of yarn, no scale of Gemma's scores
-    and no list of SmolLM3's layers without RoPE."""
+    """hf.load, changed to what the twin says: a GGUF has no windows of Mistral, Qwen and SmolLM3, no mscale of yarn, no scale of Gemma's
+    scores and no list of SmolLM3's layers without RoPE."""
     c, model = hf.Config(folder), hf.load(folder)
     h = model.header
-    if c.family in ("mistral", "qwen2"):
+    if c.family in ("mistral", "qwen2", "qwen3"):
         h.sliding_window, h.layer_flags = 0, 0
         model.layer_flags[:] = 0
     if c.family in ("gemma2", "gemma3"):
         h.attn_scale = 0.0
     if c.family == "smollm3":
         model.layer_flags[:] = [hf.NO_ROPE if (i + 1) % 4 == 0 else 0 for i in range(h.n_layers)]
-        h.layer_flags = 1
+        h.layer_flags, h.sliding_window = 1, 0
     if h.rope_type == 3 and hf.rope_settings(c)[0].get("attention_factor") is None:
         h.rope_attn_factor = 0.1 * math.log(h.rope_factor) + 1
     return model

@@ -20,6 +20,7 @@ IGNORED_PREFIXES = ("model.visual.", "visual.", "vision_tower.", "model.vision_t
 FAMILIES = {"llama": "llama", "mistral": "mistral", "qwen2": "qwen2", "qwen3": "qwen3", "smollm3": "smollm3",
             "gemma2": "gemma2", "gemma3": "gemma3", "gemma3_text": "gemma3", "qwen3_5": "qwen3_5",
             "qwen3_5_text": "qwen3_5"}
+ORIGINAL = "original_max_position_embeddings"
 PLUS_ONE = ("gemma2", "gemma3", "qwen3_5")   # families whose norms are stored as (1 + w)
 # What transformers assumes when config.json says nothing.
 DEFAULTS = {
@@ -131,11 +132,16 @@ def rope_settings(c):
     full, local = dict(given), {}
     if "full_attention" in given or "sliding_attention" in given:   # transformers 5: one dict per layer type
         full, local = dict(given.get("full_attention") or {}), dict(given.get("sliding_attention") or {})
+        if c.family != "gemma3" and local and local != full:
+            raise Refused("rope_parameters of sliding_attention")
     full.setdefault("rope_theta", c.get("rope_theta", 1e4))
     local.setdefault("rope_theta", c.get("rope_local_base_freq", 1e4))
     for settings in (full, local):
         settings["rope_type"] = settings.get("rope_type") or settings.get("type") or "default"
-    if local["rope_type"] != "default":
+    if full["rope_type"] in ("llama3", "yarn"):
+        full[ORIGINAL] = c.get(ORIGINAL) or full.get(ORIGINAL) or c.need("max_position_embeddings")
+    full.setdefault("partial_rotary_factor", c.get("partial_rotary_factor", 0.25 if c.family == "qwen3_5" else 1.0))
+    if c.family == "gemma3" and local["rope_type"] != "default":
         raise Refused(f"rope_type {local['rope_type']!r} on sliding layers")
     return full, local
 
@@ -155,13 +161,13 @@ def rope_fields(c, head_dim):
     """The header's RoPE fields."""
     s, local = rope_settings(c)
     fields = dict(rope_theta=float(s["rope_theta"]))
-    partial = s.get("partial_rotary_factor", c.get("partial_rotary_factor", 0.25 if c.family == "qwen3_5" else 1.0))
+    partial = s["partial_rotary_factor"]
     if partial != 1.0:
         if c.family != "qwen3_5":
             raise Refused(f"partial_rotary_factor {partial} in a {c.family} model")
         fields["rot_dim"] = int(head_dim * partial)
     kind = s["rope_type"]
-    needed = {"llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+    needed = {"llama3": ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL),
               "linear": ("factor",), "yarn": ("factor",), "default": ()}
     for key in needed.get(kind, ()):
         if s.get(key) is None:
@@ -177,7 +183,7 @@ def rope_fields(c, head_dim):
             raise Refused("yarn with truncate false")
         fields.update(rope_type=3, rope_factor=s["factor"], rope_low_freq_factor=s.get("beta_fast") or 32,
                       rope_high_freq_factor=s.get("beta_slow") or 1,
-                      rope_orig_max_seq=s.get("original_max_position_embeddings") or c.need("max_position_embeddings"),
+                      rope_orig_max_seq=s[ORIGINAL],
                       rope_attn_factor=yarn_attention_factor(s))
     elif kind != "default":
         raise Refused(f"rope_type {kind!r}")
@@ -224,7 +230,7 @@ def rope_layers(c):
     n = c.need("num_hidden_layers")
     given = c.get("no_rope_layers")
     if given is not None:
-        return [bool(v) for v in given]
+        return [bool(v) for v in given[:n]]
     return [(i + 1) % c.need("no_rope_layer_interval") != 0 for i in range(n)]
 
 
@@ -260,9 +266,9 @@ def refuse_config(c):
 def activation(c):
     gemma = c.family in ("gemma2", "gemma3")
     name = c.get("hidden_activation") or "gelu_pytorch_tanh" if gemma else c.get("hidden_act", "silu")
-    if name not in ("silu", "gelu_pytorch_tanh"):
+    if name not in ("silu", "swish", "gelu_pytorch_tanh") or (c.family == "qwen3_5" and name == "gelu_pytorch_tanh"):
         raise Refused(f"activation {name!r}")
-    return int(name != "silu")
+    return int(name == "gelu_pytorch_tanh")
 
 
 def header_fields(c):

@@ -155,7 +155,7 @@ def tokenizer_keys(n):
 
 
 def llama3_factors(h, f, lo, hi, orig):
-    inv = np.float64(h.rope_theta) ** (-np.arange(0, h.hd, 2) / h.hd)
+    inv = np.float64(h.rope_theta) ** (-np.arange(0, h.rd, 2) / h.rd)
     wavelen = 2 * math.pi / inv
     s = (orig / wavelen - lo) / (hi - lo)
     mixed = 1 / ((1 - s) / f + s)

@@ -291,6 +291,10 @@ SPELLINGS = [
     ("llama2", put(rope_theta=None)), ("llama2", put(hidden_act="swish")), ("llama2", put(rope_scaling={"type": "default"})),
     ("llama2", both(rope_parameters, lambda c: c["rope_parameters"].pop("rope_type"))),
     ("llama_linear", rope_parameters),
+    ("llama3", both(lambda c: c["rope_scaling"].pop("original_max_position_embeddings"), put(original_max_position_embeddings=64))),
+    ("llama_yarn", both(lambda c: c["rope_scaling"].update(original_max_position_embeddings=7), put(original_max_position_embeddings=256))),
+    ("qwen2_swa", put(rope_parameters={"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e6}})),
+    ("smollm3", put(no_rope_layers=[1, 0, 1, 1, 0, 0, 1])),
     ("llama_yarn", lambda c: c["rope_scaling"].update(beta_fast=32, beta_slow=1, attention_factor=None, truncate=True)),
     ("llama_yarn", lambda c: c["rope_scaling"].update(factor=8)),
     ("llama_yarn_mscale", rope_parameters), ("llama_yarn_af", rope_parameters),
@@ -337,6 +341,7 @@ class Spellings(Case):
                 ("gemma3", put(final_logit_softcapping=12.5)), ("gemma3", put(rope_local_base_freq=777)), ("gemma3", put(rope_scaling=None)),
                 ("gemma3", put(hidden_activation="silu")), ("gemma3_nested", lambda c: c["text_config"].update(query_pre_attn_scalar=168)),
                 ("llama_yarn", lambda c: c["rope_scaling"].pop("original_max_position_embeddings")),
+                ("llama3", lambda c: c["rope_scaling"].pop("original_max_position_embeddings")),
                 ("llama_yarn", lambda c: c["rope_scaling"].update(mscale=2.0)),
                 ("llama_yarn", lambda c: c["rope_scaling"].update(factor=0.5)),
                 ("qwen3_5", lambda c: c["rope_parameters"].update(partial_rotary_factor=0.5)),
@@ -348,7 +353,7 @@ class Spellings(Case):
 
     def test_prefixes(self):
         for name, old, new in (("llama2", "model.", "language_model.model."), ("llama2", "model.", "model.language_model."),
-                               ("llama2", "model.", ""), ("gemma3_nested", "language_model.model.", "model.language_model."),
+                               ("llama2", "model.", ""), ("llama2", "model.", "model.text_model."), ("gemma3_nested", "language_model.model.", "model.language_model."),
                                ("gemma3_nested", "language_model.model.", "model."),
                                ("qwen3_5_nested_v4", "model.language_model.", "language_model.model.")):
             with self.subTest(name, new=new):
@@ -405,6 +410,17 @@ class Spellings(Case):
         self.assertEqual(self.convert(untied), self.convert(CHECKPOINTS / "llama3"))  # as from a GGUF, which has no such key
 
     def test_other_modalities_are_named(self):
+        others = ("model.vision_model.x", "model.connector.modality_projection.proj.weight", "connector.x", "image_newline", "model.image_newline",
+                  "audio_tower.x", "model.mtp.x")
+
+        def more(tensors):
+            tensors.update({name: ("F32", [2], bytes(8)) for name in others})
+        self.assertEqual(self.convert(self.copy("llama2", tensors=more)), self.convert(CHECKPOINTS / "llama2"))
+        self.convert(self.copy("llama2", tensors=more))
+        for name in others:
+            parts = name.split(".")
+            group = ".".join(parts[:2] if parts[0] == "model" else parts[:1])
+            self.assertIn(f"not converted: {group}", self.stderr)
         self.convert(CHECKPOINTS / "gemma3_nested")
         self.assertIn("vision_tower.*", self.stderr)
         self.convert(CHECKPOINTS / "qwen3_5_nested_v4")
@@ -430,6 +446,9 @@ class Refusals(Case):
                  ["sliding", "linear"]),
                 ("llama2", put(quantization_config={"quant_method": "gptq"}), ["quantized already"]),
                 ("llama2", nest("llava", quantization_config={"quant_method": "awq"}), ["quantized already"]),
+                ("qwen3_5", put(hidden_act="gelu_pytorch_tanh"), ["hidden_act", "gelu_pytorch_tanh"]),
+                ("qwen2_swa", put(rope_parameters={"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}),
+                 ["sliding_attention", "qwen2"]),
                 ("qwen3_5", types("l", "l", "l", "s"), ["sliding_attention"]), ("llama2", types("f", "l"), ["linear_attention"]),
                 ("llama2", put(num_local_experts=8), ["num_local_experts"])]:
             with self.subTest(name, words=words):
@@ -446,6 +465,8 @@ class Refusals(Case):
                 ("ML_E_FORMAT", "llama2", put(rope_scaling="linear"), ["rope_scaling"]), ("ML_E_FORMAT", "qwen2_swa", types("f"), ["layer_types"]),
                 ("ML_E_FORMAT", "smollm3", put(no_rope_layers=[1]), ["no_rope_layers"]),
                 ("ML_E_FORMAT", "gemma3", put(sliding_window_pattern=0), ["sliding_window_pattern"]),
+                ("ML_E_FORMAT", "gemma3", put(sliding_window=None), ["sliding_window is 0 or null"]),
+                ("ML_E_FORMAT", "gemma3", put(rope_local_base_freq=0), ["RoPE base of sliding layers"]),
                 ("ML_E_FORMAT", "gemma2", put(query_pre_attn_scalar=0), ["query_pre_attn_scalar"]),
                 ("ML_E_SHAPE", "llama2", put(num_attention_heads=0), ["n_heads"]), ("ML_E_SHAPE", "llama2", put(num_attention_heads=7), ["128", "7"]),
                 ("ML_E_SHAPE", "llama2", put(vocab_size=321), ["embed_tokens.weight", "[320, 128]", "[321, 128]"]),

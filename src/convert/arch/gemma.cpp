@@ -47,7 +47,8 @@ constexpr HfDefaults kGemma3Defaults{.vocab = 262208,
                                      .head_dim = 256,
                                      .max_seq = 131072,
                                      .tied = true,
-                                     .rope_theta = 1e6};
+                                     .rope_theta = 1e6,
+                                     .local_rope = true};
 
 /// A soft cap; null, and 0, are none.
 float cap(const HfConfig& config, const char* key, double fallback) {
@@ -97,8 +98,13 @@ ModelPlan plan_gemma3_hf(const HfCheckpoint& checkpoint, const StorageChoice& st
   h.rope_local_theta = hf_local_theta(config, kLocalTheta);
   h.sliding_window = hf_window(config, 4096);
   plan.flags = hf_layer_types(config, h.n_layers, kLayerWindow).value_or(gemma3_flags(h.n_layers, pattern_of(config)));
-  for (std::uint8_t& flag : plan.flags)
-    if (flag != 0) flag = kLayerWindow | kLayerLocalRope;
+  for (std::uint8_t& flag : plan.flags) {
+    if (flag == 0) continue;
+    if (h.sliding_window == 0)
+      fail(ML_E_FORMAT, "{}: sliding_window is 0 or null, but there are sliding layers; needed: 1 and more", config.name());
+    if (h.rope_local_theta == 0) fail(ML_E_FORMAT, "{}: the RoPE base of sliding layers is 0; allowed: above 0", config.name());
+    flag = kLayerWindow | kLayerLocalRope;
+  }
   hf_finish(checkpoint, kNames, true, plan);
   return plan;
 }

@@ -42,6 +42,9 @@ ModelPlan plan_qwen3_5_hf(const HfCheckpoint& checkpoint, const StorageChoice& s
   ModelPlan plan;
   MlbHeader& h = plan.header;
   h = hf_base_header(checkpoint, kDefaults, storage);
+  if (h.act != kActSilu)  // transformers applies it after the convolution of linear layers too, where a .mlb has SiLU
+    fail(ML_E_UNSUPPORTED, "{}: hidden_act is \"{}\"; for {} only silu is supported", config.name(), *config.text("hidden_act"),
+         config.model_type());
   h.qk_norm = 1;
   h.attn_gate = config.boolean("attn_output_gate").value_or(true);
   h.lin_k_heads = config.count("linear_num_key_heads").value_or(16);

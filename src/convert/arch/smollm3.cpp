@@ -22,7 +22,7 @@ std::vector<std::uint8_t> no_rope_every(std::uint32_t n_layers, std::uint32_t in
   return flags;
 }
 
-/// no_rope_layers, a list with 1 for layers that do have RoPE, or no_rope_layer_interval.
+/// no_rope_layers, a list with 1 for layers that do have RoPE (entries beyond the layers do not count), or no_rope_layer_interval.
 std::vector<std::uint8_t> no_rope_layers(const HfConfig& config, std::uint32_t n_layers) {
   const std::uint32_t interval = config.count("no_rope_layer_interval").value_or(4);
   const auto rope = config.booleans("no_rope_layers");
@@ -30,10 +30,11 @@ std::vector<std::uint8_t> no_rope_layers(const HfConfig& config, std::uint32_t n
     if (interval == 0) fail(ML_E_FORMAT, "{}: no_rope_layer_interval is 0; allowed: 1 and more", config.name());
     return no_rope_every(n_layers, interval);
   }
-  if (rope->size() != n_layers)
+  if (rope->size() < n_layers)
     fail(ML_E_FORMAT, "{}: no_rope_layers has {} entries; needed: one per layer ({})", config.name(), rope->size(), n_layers);
-  std::vector<std::uint8_t> flags;
-  for (const bool has_rope : *rope) flags.push_back(has_rope ? 0 : kLayerNoRope);
+  std::vector<std::uint8_t> flags(n_layers, 0);
+  for (std::size_t i = 0; i < flags.size(); ++i)
+    if ((*rope)[i] == 0) flags[i] = kLayerNoRope;
   return flags;
 }
 
