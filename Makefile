@@ -69,7 +69,7 @@ build-tests: setup-test
 	@cmake --preset release -DKRAFLA_TESTS=ON >&2
 	@cmake --build build/release >&2
 
-check: lint check-isa check-foreign check-sanitizers check-model  ## what CI runs after the fast tests
+check: lint check-isa check-sanitizers check-model  ## what CI runs after the fast tests
 
 # All sets are in the kernels' own tests; what uses the kernels runs with each, everything else with the plainest: `make test` took the
 # fastest, as nothing else was said.
@@ -99,7 +99,7 @@ check-model: build-tests  ## the real model: text pinned
 	@tools/fetch_model.py || echo "WARNING: no real model: its tests will be SKIPPED" >&2
 	@echo "==== real model"; $(CTEST) --test-dir build/release -L model --no-tests=error
 
-check-all: test check check-programs analyze fuzz bench  ## also the analyzer, fuzzing and other engines
+check-all: test check check-foreign check-programs analyze fuzz bench  ## also the analyzer, fuzzing and other engines
 
 lint: setup-lint  ## format, clang-tidy, include rules, scripts
 	@cmake --preset dev >/dev/null
