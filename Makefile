@@ -30,7 +30,8 @@ SOURCES := $(shell find src include cmake CMakeLists.txt CMakePresets.json)
 CXX_FOLDERS := $(wildcard src include tests fuzz)
 PYTHON := $(shell find tools tests bench -name '*.py')
 TIDY := run-clang-tidy-19 -quiet -j $(JOBS) -p build/dev
-CTEST := ctest -j$(JOBS) --output-on-failure
+# A test that hangs must not hold the rest.
+CTEST := ctest -j$(JOBS) --output-on-failure --timeout 900
 # What needs the real model is not among the fast tests.
 SLOW := model
 

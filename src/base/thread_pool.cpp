@@ -61,8 +61,8 @@ void ThreadPool::work(int thread) {
   for (;;) {
     const auto started = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
     if (!spin_until(started)) epoch_.wait(seen, std::memory_order_acquire);
-    if (stopping_) return;
     seen = epoch_.load(std::memory_order_acquire);
+    if (stopping_) return;  // set before the epoch it comes with: asked in this order, none is taken for a loop's and slept on
     take_items(thread);
   }
 }

@@ -37,6 +37,16 @@ TEST(ThreadPool, SleepersWakeAndLateWorkersDoNoHarm) {
   }
 }
 
+/// A worker that wakes for a loop may meet the pool's end instead, at any of its steps: a lost wake-up hangs here.
+TEST(ThreadPool, EndsWhileWorkersWake) {
+  for (int round = 0; round < 2000; ++round) {
+    ThreadPool pool(8);
+    const auto pause = std::chrono::microseconds(round % 2 == 0 ? 0 : 80);  // the second puts workers to sleep first
+    if (pause.count() > 0) std::this_thread::sleep_for(pause);
+    for (int loop = 0; loop < 3; ++loop) pool.run(2, [](std::size_t, int) {});
+  }
+}
+
 TEST(ThreadPool, FirstExceptionComesBackAndThePoolLives) {
   ThreadPool pool(3);
   std::atomic<int> done{0};
