@@ -91,9 +91,6 @@ inline F load_scales_tail(const void* d, size_t i, size_t count) {
   return load(lanes);
 }
 
-template <bool q4>
-constexpr size_t block_bytes = q4 ? 16 : 32;
-
 /// Fetches what comes 4096 columns later, some rows: the processors' own prefetching is not enough (isa/README.md has figures). Beyond the
 /// end it does no harm.
 template <bool q4>

@@ -22,6 +22,9 @@ namespace {
 constexpr int kLanes = 8;  // of F and I
 constexpr int kWide = 16;  // of W and WI: the rows of a tile
 
+template <bool q4>
+constexpr size_t block_bytes = q4 ? 16 : 32;  // of a block of 32 weights in the file
+
 /// Eight blocks of a quantized activation row, one for each lane of A3. Extra: what the instruction set wants beside the quants, in bytes a
 /// multiple of 64, or nothing. One pointer and constants reach everything: a tile's loop has no registers for more.
 template <class Extra>

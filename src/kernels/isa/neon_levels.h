@@ -15,9 +15,6 @@ inline int8x16_t load_levels(const uint8_t* block, int half) {
   const uint8x16_t nibbles = half == 0 ? vandq_u8(bytes, vdupq_n_u8(15)) : vshrq_n_u8(bytes, 4);
   return vsubq_s8(vreinterpretq_s8_u8(nibbles), vdupq_n_s8(8));
 }
-template <bool q4>
-constexpr size_t block_bytes = q4 ? 16 : 32;
-
 /// The sums of eight vectors of 4, lane i = sum of v[i]'s lanes.
 inline I add_blocks(const int32x4_t (&v)[8]) {
   return as_i(add_neighbours(add_neighbours(v[0], v[1]), add_neighbours(v[2], v[3])),
