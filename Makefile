@@ -8,6 +8,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 JOBS := $(shell nproc)
 TYPE ?= q8_0
 FUZZ_SECONDS ?= 60
+FOREIGN ?= aarch64 arm wasm simde
 ifneq ($(filter-out q8_0 q4_0,$(TYPE)),)
 $(error TYPE is q8_0 or q4_0, not '$(TYPE)')
 endif
@@ -70,7 +71,7 @@ build-tests: setup-test
 	@cmake --preset release -DKRAFLA_TESTS=ON >&2
 	@cmake --build build/release >&2
 
-check: lint check-isa check-sanitizers check-model  ## what CI runs after the fast tests
+check: lint check-isa check-foreign check-sanitizers check-model  ## what CI runs after the fast tests
 
 # All sets are in the kernels' own tests; what uses the kernels runs with each, everything else with the plainest: `make test` took the
 # fastest, as nothing else was said.
@@ -85,7 +86,7 @@ check-isa: build-tests $(KRAFLA)  ## the fast tests with each instruction set fo
 	done
 
 check-foreign: build-tests  ## what this CPU lacks: AArch64 and 32-bit ARM in qemu, WASM in Node, AVX-512 and VNNI in SIMDe
-	@SETUP=$(SETUP) tests/foreign.sh
+	@SETUP=$(SETUP) tests/foreign.sh $(FOREIGN)
 
 check-programs: build-tests  ## the whole program and all C++ tests on AArch64 and 32-bit ARM, in qemu
 	@SETUP=$(SETUP) tests/foreign.sh programs
@@ -100,7 +101,7 @@ check-model: build-tests  ## the real model: text pinned
 	@tools/fetch_model.py || echo "WARNING: no real model: its tests will be SKIPPED" >&2
 	@echo "==== real model"; $(CTEST) --test-dir build/release -L model --no-tests=error
 
-check-all: test check check-foreign check-programs analyze fuzz bench  ## also the analyzer, fuzzing and other engines
+check-all: test check check-programs analyze fuzz bench  ## also the analyzer, fuzzing and other engines
 
 lint: setup-lint  ## format, clang-tidy, include rules, scripts
 	@cmake --preset dev >/dev/null

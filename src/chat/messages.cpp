@@ -58,7 +58,8 @@ std::string fault_of_calls(const Json* calls, const std::string& place) {
 std::string fault_of_message(const Json& message, const std::string& place) {
   if (!message.is_object()) return fault(place, &message, R"(an object like {"role": "user", "content": "Hello"})");
   const Json* role = member(message, "role");
-  if (role == nullptr || !role->is_string() || role->get_ref<const std::string&>().empty()) return fault(place + ".role", role, R"(a text like "user" or "assistant")");
+  if (role == nullptr || !role->is_string() || role->get_ref<const std::string&>().empty())
+    return fault(place + ".role", role, R"(a text like "user" or "assistant")");
   if (std::string found = fault_of_content(member(message, "content"), place + ".content"); !found.empty()) return found;
   for (const char* key : {"reasoning_content", "thinking", "reasoning", "name", "tool_call_id"})
     if (const Json* value = member(message, key); value != nullptr && !value->is_string())
