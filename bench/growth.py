@@ -16,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODEL = ROOT / "models/smollm2-135m-instruct.mlb"
 DEPTHS = [0, 512, 1024, 2048, 4096, 8000]
-SHAPES = ["smollm2-135m", "smollm2-360m", "qwen2.5-0.5b", "llama3.2-1b", "smollm2-1.7b", "llama3.2-3b"]
+SHAPES = ["smollm2-135m", "smollm2-360m", "qwen2.5-0.5b", "llama3.2-1b", "smollm2-1.7b"]
 KINDS = {"q8_0": "tab:blue", "q4_0": "tab:orange"}
 
 
