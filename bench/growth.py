@@ -69,7 +69,7 @@ def main():
     axes[0].legend(fontsize=8)
     axes[2].set_xticks(threads)
     figure.tight_layout()
-    figure.savefig(options.out, metadata={"Date": None})
+    figure.savefig(options.out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     for label, kinds in panels.items():
         print(f"\n| {label} | " + " | ".join(f"{kind.upper()} ms | limit" for kind in kinds) + " |\n|" + "---|" * (1 + 2 * len(kinds)))
         for rows in zip(*kinds.values()):

@@ -210,7 +210,7 @@ def plot(cells, path, title):
     axes.set_title(title, fontsize=9)
     axes.legend()
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
 
 
 def cpu_name():
