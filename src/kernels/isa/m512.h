@@ -12,8 +12,8 @@ inline __mmask16 lt(W a, W b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 inline __mmask16 gt(W a, W b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 inline __mmask16 is_nan(W a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 inline __mmask16 lanes_between16(int base, int first, int last) {
-  const __m512i j = _mm512_add_epi32(_mm512_set1_epi32(base), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-  return _mm512_mask_cmplt_epi32_mask(_mm512_cmpge_epi32_mask(j, _mm512_set1_epi32(first)), j, _mm512_set1_epi32(last));
+  const auto below = [base](int j) { return j <= base ? 0u : j >= base + kWide ? 0xffffu : (1u << (j - base)) - 1; };
+  return static_cast<__mmask16>(below(last) & ~below(first));
 }
 inline W select(__mmask16 m, W a, W b) { return _mm512_mask_blend_ps(m, b, a); }
 inline W max(W a, W b) { return _mm512_max_ps(a, b); }  // a > b ? a : b
@@ -25,7 +25,7 @@ inline W scale_by_bits(W y, W t) {
 }
 inline bool all_within(W a, float limit) { return _mm512_cmp_ps_mask(abs(a), set16(limit), _CMP_LE_OQ) == 0xffff; }
 inline F low(W a) { return _mm512_castps512_ps256(a); }
-inline F high(W a) { return _mm512_extractf32x8_ps(a, 1); }
+inline F high(W a) { return _mm256_castsi256_ps(_mm512_extracti64x4_epi64(_mm512_castps_si512(a), 1)); }
 inline W load16(const float* p) { return _mm512_loadu_ps(p); }
 inline W load16_f16(const uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
 inline void store(float* p, W a) { _mm512_storeu_ps(p, a); }
