@@ -196,7 +196,7 @@ inline void softmax_page(const AttendPage& p, float* scores) {
     }
     transpose(each);
     float l[kLanes];
-    store(l, ((each[0] + each[4]) + (each[2] + each[6])) + ((each[1] + each[5]) + (each[3] + each[7])));
+    store(l, fold_lanes([&](auto lane) { return each[lane]; }));
     for (int i = 0; i < n; ++i) p.l[i0 + i] = l[i];
   }
 }

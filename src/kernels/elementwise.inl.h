@@ -1,5 +1,12 @@
 // A2, A4 and A5: sums, norms, activations, rotation. Tails are done in a padded vector, so every length gives the scalar's bits.
 
+/// The sum of eight lanes in the order of A2, for vectors of which each holds a lane: lane(l) gives lane l's.
+template <class Lane>
+inline __attribute__((always_inline)) auto fold_lanes(Lane lane) {
+  return ((lane(Index<0>{}) + lane(Index<4>{})) + (lane(Index<2>{}) + lane(Index<6>{}))) +
+         ((lane(Index<1>{}) + lane(Index<5>{})) + (lane(Index<3>{}) + lane(Index<7>{})));
+}
+
 /// n < 8 floats, the other lanes 0.
 inline F load_part(const float* x, size_t n) {
   float lanes[kLanes] = {};

@@ -231,9 +231,7 @@ __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const
   }
   for (int t = 0; t < T; ++t)
     for (int r = 0; r < R; ++r) {
-      const auto lane = [&](int l) { return lanes[l][t][r]; };
-      store(y + static_cast<size_t>(t) * y_stride + r * kWide,
-            ((lane(0) + lane(4)) + (lane(2) + lane(6))) + ((lane(1) + lane(5)) + (lane(3) + lane(7))));
+      store(y + static_cast<size_t>(t) * y_stride + r * kWide, fold_lanes([&](auto l) { return lanes[l][t][r]; }));
     }
 }
 

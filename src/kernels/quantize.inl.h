@@ -24,13 +24,6 @@ inline void load_blocks(const float* x, size_t n, Blocks& to) {
   }
 }
 
-/// The sum over a block by A2: lane(l) gives lane l's sum.
-template <class Lane>
-inline __attribute__((always_inline)) auto fold_lanes(Lane lane) {
-  return ((lane(Index<0>{}) + lane(Index<4>{})) + (lane(Index<2>{}) + lane(Index<6>{}))) +
-         ((lane(Index<1>{}) + lane(Index<5>{})) + (lane(Index<3>{}) + lane(Index<7>{})));
-}
-
 /// The element of largest magnitude, the first on ties.
 inline F largest_of(const Blocks& x) {
   F largest = x.v[0];

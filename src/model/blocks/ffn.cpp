@@ -8,7 +8,7 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
   const MlbLayer& layer = model.mlb().layers[layer_index];
   const std::size_t dim = model.header().dim, hidden = model.header().hidden_dim, n = batch.n;
   const auto act = model.header().act == kActGelu ? context.kernels.gelu_mul : context.kernels.silu_mul;
-  float* const mixed = batch.gate.data();  // [n][hidden]
+  float* const gated = batch.gate.data();  // [n][hidden]
 
   // Gate, up and their product in one loop: a work item makes the same rows of both, near each other and still in the caches at the end.
   observe(batch, context, layer_index, MliSlot::up, batch.h.data(), n);
@@ -22,11 +22,11 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
     float* const up = gate + piece;
     multiply_rows(context, thread, layer.w1, r0, r1, in, n, gate, rows);
     multiply_rows(context, thread, layer.w3, r0, r1, in, n, up, rows);
-    for (std::size_t i = 0; i < n; ++i) act(mixed + i * hidden + r0, gate + i * rows, up + i * rows, r1 - r0);
+    for (std::size_t i = 0; i < n; ++i) act(gated + i * hidden + r0, gate + i * rows, up + i * rows, r1 - r0);
   });
 
-  observe(batch, context, layer_index, MliSlot::down, mixed, n);
-  const Activations mid = quantize_rows(batch, context, mixed, hidden, n);
+  observe(batch, context, layer_index, MliSlot::down, gated, n);
+  const Activations mid = quantize_rows(batch, context, gated, hidden, n);
   const Product down{&layer.w2, nullptr, batch.h.data(), dim};
   multiply(context, {&down, 1}, mid, n);
 }
