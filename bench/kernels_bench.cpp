@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/aligned.h"
+#include "base/cpu.h"
 #include "kernels/kernels.h"
 
 namespace krafla {
@@ -50,10 +51,10 @@ void gemm(benchmark::State& state, const Kernels* kernels, bool q4) {
   const auto n = static_cast<std::size_t>(state.range(2));
   const Weights w(rows, cols, q4);
   const auto x = activations(*kernels, cols, n);
-  AlignedArray<std::uint8_t> scratch(kernels->gemm_scratch(cols));
+  AlignedArray<std::uint8_t> scratch(std::max(kernels->gemm_scratch(cols), near_cache()));
   std::vector<float> y(n * rows);
   for (auto _ : state) {
-    kernels->gemm(w.view, 0, rows, x.data(), n, y.data(), rows, scratch.data());
+    kernels->gemm(w.view, 0, rows, x.data(), n, y.data(), rows, scratch.data(), scratch.size());
     benchmark::DoNotOptimize(y.data());
   }
   state.counters["GMAC/s"] = benchmark::Counter(static_cast<double>(rows * cols * n) * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
@@ -143,6 +144,8 @@ void register_all() {
       benchmark::RegisterBenchmark((isa + type + "/gemm").c_str(), gemm, kernels, q4)
           ->Args({576, 576, 256})
           ->Args({576, 1536, 256})
+          ->Args({896, 4864, 256})
+          ->Args({4864, 896, 256})
           ->Args({576, 576, 8})
           ->Args({576, 576, 16})
           ->Args({576, 576, 32});

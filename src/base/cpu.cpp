@@ -121,6 +121,15 @@ std::vector<CpuCache> cpu_caches() {
   }
 }
 
+std::size_t near_cache() {
+  static const std::size_t bytes = [] {
+    for (const CpuCache& cache : cpu_caches())
+      if (cache.level == 2) return cache.bytes / static_cast<std::size_t>(std::max(2, cache.shared_by));
+    return std::size_t{256} << 10;
+  }();
+  return bytes;
+}
+
 std::string cpu_model() {
 #if defined(__x86_64__) || defined(__i386__)
   std::array<unsigned, 12> words{};

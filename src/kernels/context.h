@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/aligned.h"
+#include "base/cpu.h"
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"
 
@@ -16,6 +17,7 @@ class Context {
 
   const Kernels& kernels;
   ThreadPool threads;
+  const std::size_t tile_bytes = near_cache();  ///< of packed weights that a thread multiplies at a time
 
   /// At least `bytes` bytes, 64-byte aligned, of the thread's own; contents are lost at the next call.
   std::byte* scratch(int thread, std::size_t bytes) {

@@ -100,9 +100,10 @@ struct Kernels {
   void (*quantize_activation)(const float* x, size_t cols, void* out);
   /// y[r - row0] for r in [row0, row1), for one activation row.
   void (*gemv)(const Matrix& w, size_t row0, size_t row1, const void* x, float* y);
-  /// The same for n activation rows, activation_bytes(cols) apart: y[i * y_stride + r - row0]. scratch: gemm_scratch(cols) bytes, 64-byte
-  /// aligned.
-  void (*gemm)(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch);
+  /// The same for n activation rows, activation_bytes(cols) apart: y[i * y_stride + r - row0]. scratch: 64-byte aligned, at least
+  /// gemm_scratch(cols) bytes, in which a tile of rows is packed; best what stays in a near cache, for there it may be many tiles.
+  void (*gemm)(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch,
+               size_t scratch_bytes);
   size_t (*gemm_scratch)(size_t cols);
   /// What gemm() cannot exceed: `rounds` times the inner products of a full tile, from the first cache level, without scales, packing or
   /// memory. Returns the multiply-adds done; the caller takes the time.

@@ -246,44 +246,63 @@ inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales
 }
 
 template <bool q4>
-void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, uint8_t* scratch) {
+void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, uint8_t* scratch,
+               size_t scratch_bytes) {
   // Few rows of activations take less time to multiply than a tile takes to come: half of it is fetched while the tile before is packed.
-  // Many ask also for a tile beyond the range: some thread will need it soon.
-  constexpr size_t kMany = 64;
+  // Many ask also for tiles beyond the range: some thread will need them soon. Where they are more than a near cache holds, which scratch
+  // is, each of them meets all the tiles in scratch before the next ones come; else a tile stays in the first level and they pass by.
+  constexpr size_t kMany = 64, kTogether = 8;
+  const bool many = n >= kMany;
   const size_t blocks = w.cols / 32;
   const size_t groups = groups_of(w.cols);
-  const size_t tile_bytes = kOwnTileRows * blocks * block_bytes<q4>;
+  const size_t row_bytes = blocks * block_bytes<q4>;
+  const size_t scales_at = blocks * kTileVectors * tile_block_bytes<q4>;
+  const size_t packed_bytes = scales_at + blocks * kOwnTileRows * sizeof(float);
   const size_t calls = (n + kTileActivations - 1) / kTileActivations;
-  float* scales = reinterpret_cast<float*>(scratch + blocks * kTileVectors * tile_block_bytes<q4>);
-  for (size_t row = row0; row < row1; row += kOwnTileRows) {
-    const bool more = row + 2 * kOwnTileRows <= (n < kMany ? row1 : w.rows);
-    const uint8_t* const next = w.q + (row + kOwnTileRows) * blocks * block_bytes<q4>;
-    const uint8_t* const middle = more && n < kMany ? next + tile_bytes / 2 : next;
-    pack_tile<q4>(w, row, row1, {next, middle, (tile_bytes / 2 + blocks - 1) / blocks}, scratch, scales);
-    Fetch fetch{middle, more ? next + tile_bytes : middle, (tile_bytes / (8 * calls) + 63) / 64 * 64};
-    const size_t rows = row1 - row < kOwnTileRows ? row1 - row : kOwnTileRows;
+  const auto at_most = [](size_t a, size_t most) { return a < most ? a : most; };
+  const bool far = many && n * activation_bytes(w.cols) > scratch_bytes;
+  const size_t together = kOwnTileRows * (far ? at_most(scratch_bytes / packed_bytes, kTogether) : 1);
+  for (size_t row = row0; row < row1; row += together) {
+    const size_t end = at_most(row + together, row1);
+    const size_t tiles = (end - row + kOwnTileRows - 1) / kOwnTileRows;
+    const size_t last_fetched = many ? w.rows : row1;
+    const size_t next_bytes = end < last_fetched ? (at_most(end + together, last_fetched) - end) * row_bytes : 0;
+    const uint8_t* const next = w.q + end * row_bytes;
+    const uint8_t* const middle = many ? next : next + next_bytes / 2;
+    for (size_t tile = 0; tile < tiles; ++tile) {
+      uint8_t* const packed = scratch + tile * packed_bytes;
+      pack_tile<q4>(w, row + tile * kOwnTileRows, row1, {next, middle, (next_bytes / 2 + blocks - 1) / blocks}, packed,
+                    reinterpret_cast<float*>(packed + scales_at));
+    }
+    Fetch fetch{middle, next + next_bytes, (next_bytes / (8 * calls * tiles) + 63) / 64 * 64};
     for (size_t i = 0; i < n;) {
-      const int count = n - i < kTileActivations ? static_cast<int>(n - i) : kTileActivations;
+      const int count = static_cast<int>(at_most(n - i, kTileActivations));
       const Blocks8* a[kTileActivations];
       for (int t = 0; t < count; ++t) a[t] = static_cast<const Blocks8*>(x) + (i + t) * groups;
-      float* to = y + i * y_stride + (row - row0);
-      if (rows == kOwnTileRows) {
-        multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, fetch, to, y_stride);
-      } else {
-        float out[kTileActivations][kOwnTileRows];
-        multiply_tile_by<q4, kTileActivations>(count, scratch, scales, a, blocks, fetch, out[0], kOwnTileRows);
-        for (int t = 0; t < count; ++t, to += y_stride) __builtin_memcpy(to, out[t], rows * sizeof(float));
+      for (size_t tile = 0; tile < tiles; ++tile) {
+        const uint8_t* const packed = scratch + tile * packed_bytes;
+        const float* const scales = reinterpret_cast<const float*>(packed + scales_at);
+        const size_t first = row + tile * kOwnTileRows, rows = at_most(row1 - first, kOwnTileRows);
+        float* to = y + i * y_stride + (first - row0);
+        if (rows == kOwnTileRows) {
+          multiply_tile_by<q4, kTileActivations>(count, packed, scales, a, blocks, fetch, to, y_stride);
+        } else {
+          float out[kTileActivations][kOwnTileRows];
+          multiply_tile_by<q4, kTileActivations>(count, packed, scales, a, blocks, fetch, out[0], kOwnTileRows);
+          for (int t = 0; t < count; ++t, to += y_stride) __builtin_memcpy(to, out[t], rows * sizeof(float));
+        }
       }
       i += count;
     }
   }
 }
 
-void gemm(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch) {
+void gemm(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch,
+          size_t scratch_bytes) {
   if (w.q4)
-    gemm_rows<true>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch));
+    gemm_rows<true>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch), scratch_bytes);
   else
-    gemm_rows<false>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch));
+    gemm_rows<false>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch), scratch_bytes);
 }
 
 template <bool q4>

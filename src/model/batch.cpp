@@ -108,34 +108,51 @@ void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_
                    float* y, std::size_t y_stride) {
   const Kernels& kernels = context.kernels;
   if (n >= kGemmRows) {
-    kernels.gemm(matrix(w), r0, r1, in.data, n, y, y_stride, context.scratch(thread, kernels.gemm_scratch(w.cols)));
+    const std::size_t bytes = std::max(kernels.gemm_scratch(w.cols), context.tile_bytes);
+    kernels.gemm(matrix(w), r0, r1, in.data, n, y, y_stride, context.scratch(thread, bytes), bytes);
   } else {
     for (std::size_t i = 0; i < n; ++i) kernels.gemv(matrix(w), r0, r1, in.data + i * in.stride, y + i * y_stride);
   }
 }
 
-std::size_t rows_per_item(const MatrixView& w, std::size_t n, std::size_t threads) {
-  constexpr std::size_t kItems = 8,
-                        kTiles = 8;  // a thread has so many to take, of so many tiles at most: a range's next tile is fetched ahead
-  if (n >= kGemmRows) return std::clamp<std::size_t>(w.rows / (kTileRows * kItems * threads), 1, kTiles) * kTileRows;
-  constexpr std::size_t kItemBytes = 24 << 10;
-  const std::size_t row_bytes = w.q_bytes() / w.rows;
-  return std::max<std::size_t>(1, kItemBytes / row_bytes / kTileRows) * kTileRows;
+RowRanges::RowRanges(const MatrixView& w, std::size_t n, std::size_t threads) : rows_(w.rows), shares_(2 * threads) {
+  if (n >= kGemmRows) {
+    most_ = 8 * kTileRows;
+    least_ = kTileRows;
+  } else {
+    constexpr std::size_t kBytes = 24 << 10;
+    most_ = least_ = std::max<std::size_t>(1, kBytes / (w.q_bytes() / rows_) / kTileRows) * kTileRows;
+  }
+  if (least_ == most_)
+    full_ = rows_ / most_;
+  else if (rows_ > shares_ * most_)
+    full_ = (rows_ - shares_ * most_ + most_ - 1) / most_;
+  count_ = full_;
+  for (std::size_t row = full_ * most_; row < rows_; row += size(row)) ++count_;
+}
+
+std::size_t RowRanges::size(std::size_t begin) const {
+  return std::clamp((rows_ - begin) / shares_ / kTileRows * kTileRows, least_, most_);
+}
+
+RowRanges::Range RowRanges::operator[](std::size_t i) const {
+  std::size_t begin = std::min(i, full_) * most_;
+  for (std::size_t before = full_; before < i; ++before) begin += size(begin);
+  return {begin, std::min(rows_, begin + (i < full_ ? most_ : size(begin)))};
 }
 
 void multiply(Context& context, std::span<const Product> products, Activations in, std::size_t n) {
   const auto threads = static_cast<std::size_t>(context.threads.size());
-  const auto items_of = [&](const Product& p) {
-    const std::size_t rows = rows_per_item(*p.w, n, threads);
-    return (p.w->rows + rows - 1) / rows;
-  };
   std::size_t items = 0;
-  for (const Product& product : products) items += items_of(product);
+  for (const Product& product : products) items += RowRanges(*product.w, n, threads).count();
   context.threads.run(items, [&](std::size_t item, int thread) {
     const Product* product = products.data();
-    while (item >= items_of(*product)) item -= items_of(*product++);
-    const std::size_t rows = rows_per_item(*product->w, n, threads);
-    const std::size_t r0 = item * rows, r1 = std::min(product->w->rows, r0 + rows);
+    RowRanges ranges(*product->w, n, threads);
+    while (item >= ranges.count()) {
+      item -= ranges.count();
+      ranges = RowRanges(*(++product)->w, n, threads);
+    }
+    const auto [r0, r1] = ranges[item];
     multiply_rows(context, thread, *product->w, r0, r1, in, n, product->y + r0, product->y_stride);
     if (product->bias != nullptr)
       for (std::size_t i = 0; i < n; ++i) context.kernels.add(product->y + i * product->y_stride + r0, product->bias + r0, r1 - r0);

@@ -93,8 +93,25 @@ struct Product {
 void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_t r0, std::size_t r1, Activations in, std::size_t n,
                    float* y, std::size_t y_stride);
 
-/// Output rows that one work item of a matrix takes: enough bytes to outweigh handing it out, a multiple of the tile.
-std::size_t rows_per_item(const MatrixView& w, std::size_t n, std::size_t threads);
+/// How a matrix's rows are handed out to threads for n activation rows: in multiples of the tile, enough bytes to outweigh handing them
+/// out. Many first, since tiles that meet an activation row together fetch it once; few at last, so that the threads end together.
+class RowRanges {
+ public:
+  RowRanges(const MatrixView& w, std::size_t n, std::size_t threads);
+
+  struct Range {
+    std::size_t begin, end;
+  };
+  std::size_t count() const { return count_; }
+  std::size_t most() const { return most_; }  ///< rows of any range
+  Range operator[](std::size_t i) const;
+
+ private:
+  std::size_t size(std::size_t begin) const;  // of the range that begins there, were the matrix endless
+
+  std::size_t rows_, most_, least_, shares_;
+  std::size_t full_ = 0, count_ = 0;  // ranges of most_ rows at the beginning; all of them
+};
 
 /// All products in one parallel loop; they share the activations.
 void multiply(Context& context, std::span<const Product> products, Activations in, std::size_t n);

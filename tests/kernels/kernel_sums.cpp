@@ -88,6 +88,7 @@ class Sum {
 class Aligned {
  public:
   explicit Aligned(std::size_t bytes) : memory_(bytes + 64) {}
+  std::size_t size() const { return memory_.size() - 64; }
   char* data() { return memory_.data() + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64) % 64; }
 
  private:
@@ -118,7 +119,7 @@ void sum_matrices(const Kernels& k, bool q4, Sum& sum) {
           k.gemv(w, 0, rows, acts.data() + t * stride, y.data());
           sum.add(y);
         }
-        k.gemm(w, 0, rows, acts.data(), n, ys.data(), rows, scratch.data());
+        k.gemm(w, 0, rows, acts.data(), n, ys.data(), rows, scratch.data(), scratch.size());
         sum.add(ys);
         k.dequantize_row(w, rows - 1, 0.3f, row.data());
         sum.add(row);

@@ -35,6 +35,7 @@ class Aligned {
  public:
   explicit Aligned(std::size_t bytes) : bytes_(bytes), storage_(bytes + 192, 0xa5) {}
   void* data() { return storage_.data() + offset(); }
+  std::size_t size() const { return bytes_; }
   bool intact() const {
     for (std::size_t i = 0; i < offset(); ++i)
       if (storage_[i] != 0xa5) return false;
@@ -204,8 +205,8 @@ TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
           }
           const std::string what = fmt::format("cols {} q4 {} f16 {} nasty {}", cols, q4, f16, nasty);
           expect_same(by_gemv, want, "gemv " + what);
-          kernels_->gemm(w.view, 0, 16, acts.data(), n, by_gemm.data(), rows + 3, scratch.data());
-          kernels_->gemm(w.view, 16, rows, acts.data(), n, by_gemm.data() + 16, rows + 3, scratch.data());
+          kernels_->gemm(w.view, 0, 16, acts.data(), n, by_gemm.data(), rows + 3, scratch.data(), scratch.size());
+          kernels_->gemm(w.view, 16, rows, acts.data(), n, by_gemm.data() + 16, rows + 3, scratch.data(), scratch.size());
           std::vector<float> gemm_rows;
           for (std::size_t t = 0; t < n; ++t) {
             gemm_rows.insert(gemm_rows.end(), by_gemm.begin() + t * (rows + 3), by_gemm.begin() + t * (rows + 3) + rows);
@@ -214,6 +215,36 @@ TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
           expect_same(gemm_rows, want, "gemm " + what);
           ASSERT_TRUE(acts.intact() && scratch.intact());
         }
+}
+
+// Prompts meet several packed tiles at a time: as many as scratch holds, which changes no bit.
+TEST_P(EachKernels, ScratchDoesNotMatter) {
+  const std::size_t cols = 96, n = 70;
+  for (const bool q4 : {false, true})
+    for (const std::size_t rows : {64u, 333u}) {
+      const TestMatrix w(rows, cols, q4, true, rng_);
+      const std::size_t stride = kernels_->activation_bytes(cols), tile = kernels_->gemm_scratch(cols);
+      Aligned acts(stride * n);
+      std::vector<float> want(n * rows);
+      for (std::size_t t = 0; t < n; ++t) {
+        void* row = static_cast<char*>(acts.data()) + t * stride;
+        kernels_->quantize_activation(random_floats(cols, rng_).data(), cols, row);
+        kernels_->gemv(w.view, 0, rows, row, want.data() + t * rows);
+      }
+      for (const std::size_t bytes : {tile, tile * 5 / 2, tile * 6, stride * n - 64, stride * n}) {
+        Aligned scratch(bytes);
+        std::vector<float> got(n * (rows + 3), 7.0f);
+        kernels_->gemm(w.view, 0, rows, acts.data(), n, got.data(), rows + 3, scratch.data(), scratch.size());
+        for (std::size_t t = 0; t < n; ++t) {
+          const auto row = got.begin() + static_cast<std::ptrdiff_t>(t * (rows + 3));
+          expect_same({row, row + static_cast<std::ptrdiff_t>(rows)},
+                      {want.begin() + static_cast<std::ptrdiff_t>(t * rows), want.begin() + static_cast<std::ptrdiff_t>((t + 1) * rows)},
+                      fmt::format("row {} of {}, scratch {}", t, rows, bytes));
+          for (std::size_t i = rows; i < rows + 3; ++i) ASSERT_EQ(got[t * (rows + 3) + i], 7.0f);
+        }
+        ASSERT_TRUE(scratch.intact());
+      }
+    }
 }
 
 TEST_P(EachKernels, ExtremeQuantsAreExact) {
@@ -229,7 +260,7 @@ TEST_P(EachKernels, ExtremeQuantsAreExact) {
       kernels_->quantize_activation(x.data(), cols, act.data());
       std::vector<float> got(16), tile(16), want(16);
       kernels_->gemv(w.view, 0, 16, act.data(), got.data());
-      kernels_->gemm(w.view, 0, 16, act.data(), 1, tile.data(), 16, scratch.data());
+      kernels_->gemm(w.view, 0, 16, act.data(), 1, tile.data(), 16, scratch.data(), scratch.size());
       const Quantized q = quantize(x.data(), cols);
       for (std::size_t r = 0; r < 16; ++r) want[r] = reference_row(w, r, q);
       expect_same(got, want, "gemv");
@@ -340,7 +371,7 @@ TEST_P(EachKernels, EveryF16ScaleIsExact) {
     std::vector<float> want(rows), got(rows), tile(rows);
     for (std::size_t r = 0; r < rows; ++r) want[r] = 0.0f + 127.0f * f16_to_float(d[r * 8 + only]);
     kernels_->gemv(w, 0, rows, act.data(), got.data());
-    kernels_->gemm(w, 0, rows, act.data(), 1, tile.data(), rows, scratch.data());
+    kernels_->gemm(w, 0, rows, act.data(), 1, tile.data(), rows, scratch.data(), scratch.size());
     expect_same(got, want, "gemv");
     expect_same(tile, want, "gemm");
   }

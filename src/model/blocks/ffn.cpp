@@ -1,7 +1,5 @@
 #include "model/blocks/ffn.h"
 
-#include <algorithm>
-
 namespace krafla {
 
 void feed_forward(const Model& model, std::size_t layer_index, Context& context, Batch& batch) {
@@ -14,15 +12,16 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
   observe(batch, context, layer_index, MliSlot::up, batch.h.data(), n);
   const Activations in = quantize_rows(batch, context, batch.h.data(), dim, n);
   const auto threads = static_cast<std::size_t>(context.threads.size());
-  const std::size_t rows = rows_per_item(layer.w1, n, threads), piece = n * rows;
+  const RowRanges ranges(layer.w1, n, threads);
+  const std::size_t stride = ranges.most(), piece = n * stride;
   batch.pieces.grow(2 * threads * piece);
-  context.threads.run((hidden + rows - 1) / rows, [&](std::size_t item, int thread) {
-    const std::size_t r0 = item * rows, r1 = std::min(hidden, r0 + rows);
+  context.threads.run(ranges.count(), [&](std::size_t item, int thread) {
+    const auto [r0, r1] = ranges[item];
     float* const gate = batch.pieces.data() + 2 * static_cast<std::size_t>(thread) * piece;
     float* const up = gate + piece;
-    multiply_rows(context, thread, layer.w1, r0, r1, in, n, gate, rows);
-    multiply_rows(context, thread, layer.w3, r0, r1, in, n, up, rows);
-    for (std::size_t i = 0; i < n; ++i) act(gated + i * hidden + r0, gate + i * rows, up + i * rows, r1 - r0);
+    multiply_rows(context, thread, layer.w1, r0, r1, in, n, gate, stride);
+    multiply_rows(context, thread, layer.w3, r0, r1, in, n, up, stride);
+    for (std::size_t i = 0; i < n; ++i) act(gated + i * hidden + r0, gate + i * stride, up + i * stride, r1 - r0);
   });
 
   observe(batch, context, layer_index, MliSlot::down, gated, n);
