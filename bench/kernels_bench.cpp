@@ -150,7 +150,7 @@ void register_all() {
           ->Args({576, 576, 16})
           ->Args({576, 576, 32});
     }
-    benchmark::RegisterBenchmark((isa + "/attend/f16").c_str(), attend, kernels, KvType::f16)->Arg(1)->Arg(3)->Arg(48);
+    benchmark::RegisterBenchmark((isa + "/attend/f16").c_str(), attend, kernels, KvType::f16)->Arg(1)->Arg(3)->Arg(4)->Arg(7)->Arg(48);
     benchmark::RegisterBenchmark((isa + "/attend/q8_0").c_str(), attend, kernels, KvType::q8_0)->Arg(1)->Arg(3)->Arg(48);
     benchmark::RegisterBenchmark((isa + "/delta").c_str(), delta, kernels);
     benchmark::RegisterBenchmark((isa + "/convolve").c_str(), convolve, kernels);

@@ -157,9 +157,9 @@ inline void decode_values(const AttendPage& p, int first, int last, size_t padde
   }
 }
 
-/// Scores [nq][64] become exponentials over the visible keys (0 elsewhere); sets p.m and p.l. Eight queries at a time: what each has
-/// once is a lane of a vector.
-inline void softmax_page(const AttendPage& p, float* scores) {
+/// Scores [nq][64] become exponentials over the visible keys (0 elsewhere), all of which are in [j0, j1), multiples of kWide; sets p.m and
+/// p.l. Eight queries at a time: what each has once is a lane of a vector.
+inline void softmax_page(const AttendPage& p, int j0, int j1, float* scores) {
   const W lowest = set16(-__builtin_inff());
   for (int i0 = 0; i0 < p.nq; i0 += kLanes, scores += kLanes * kPage) {
     const int n = p.nq - i0 < kLanes ? p.nq - i0 : kLanes;
@@ -171,7 +171,7 @@ inline void softmax_page(const AttendPage& p, float* scores) {
     for (int i = 0; i < kLanes; ++i) each[i] = low(lowest);
     for (int i = 0; i < n; ++i) {
       W top = lowest;
-      for (int j = 0; j < kPage; j += kWide) {
+      for (int j = j0; j < j1; j += kWide) {
         float* const at = scores + i * kPage + j;
         W s = load16(at) * set16(p.scale);
         if (p.softcap != 0) s = soft_cap(s, p.softcap);
@@ -187,7 +187,7 @@ inline void softmax_page(const AttendPage& p, float* scores) {
     for (int i = 0; i < kLanes; ++i) each[i] = set1(0.0f);
     for (int i = 0; i < n; ++i) {
       p.m[i0 + i] = m[i];
-      for (int j = 0; j < kPage; j += kWide) {
+      for (int j = j0; j < j1; j += kWide) {
         float* const at = scores + i * kPage + j;
         const W e = visible(i, j, exp(load16(at) - set16(m[i])), set16(0.0f));
         store(at, e);
@@ -214,10 +214,12 @@ void attend_page(const AttendPage& p) {
     if (p.first[i] < first) first = p.first[i];
     if (p.last[i] > last) last = p.last[i];
   }
+  const int j0 = first / kWide * kWide, j1 = (last + kWide - 1) / kWide * kWide;  // keys that any query may see
+  const size_t lanes = static_cast<size_t>(j1 - j0);
   // Up to three queries read each key and value once: halves are taken as they are. More have them made floats first.
   const bool direct = p.type == KvType::f16 && p.nq <= 3 && dim % kLanes == 0;
   if (direct) {
-    product(p.q, p.nq, static_cast<const uint16_t*>(p.k), kPage, 0, p.head_dim, kPage, scores, kPage,
+    product(p.q, p.nq, static_cast<const uint16_t*>(p.k) + j0, kPage, 0, p.head_dim, lanes, scores + j0, kPage,
             {static_cast<const uint8_t*>(p.v), kPage * sizeof(uint16_t)});
   } else {
     const float* k = p.type == KvType::f32 ? static_cast<const float*>(p.k) : keys;
@@ -227,9 +229,9 @@ void attend_page(const AttendPage& p) {
       decode_values_q8(static_cast<const int8_t*>(p.v), dim, first, last, padded, scales, values);
     else
       decode_values(p, first, last, padded, values);
-    product(p.q, p.nq, k, kPage, 0, p.head_dim, kPage, scores, kPage);
+    product(p.q, p.nq, k + j0, kPage, 0, p.head_dim, lanes, scores + j0, kPage);
   }
-  softmax_page(p, scores);
+  softmax_page(p, j0, j1, scores);
   // Queries with the same visible keys share the loads of V; invisible keys are never multiplied.
   for (int i = 0; i < p.nq;) {
     const float* e[3];

@@ -30,7 +30,7 @@ constexpr size_t block_bytes = q4 ? 16 : 32;  // of a block of 32 weights in the
 template <class Extra>
 struct alignas(64) EightBlocks {
   float d[8];
-  int32_t minus8[8];  ///< -8 times the sum of the block's quants
+  int32_t minus8[8];  ///< -8 times the sum of the block's quants; or, see pack_extra(), two int16 of half of it each
   int8_t q[8][32];
   [[no_unique_address]] Extra extra;
 };

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <random>
 #include <vector>
@@ -249,23 +250,28 @@ TEST_P(EachKernels, ScratchDoesNotMatter) {
 
 TEST_P(EachKernels, ExtremeQuantsAreExact) {
   const std::size_t cols = 320;
+  // Signs that fill the partial sums of int16 to their limits, whichever columns these take together.
+  const std::function<bool(std::size_t)> negative[] = {[](std::size_t) { return false; },        [](std::size_t) { return true; },
+                                                       [](std::size_t i) { return i % 3 == 0; }, [](std::size_t i) { return i % 2 == 0; },
+                                                       [](std::size_t i) { return i % 4 < 2; },  [](std::size_t i) { return i % 32 < 16; }};
   for (const int byte : {0x80, 0x7f, 0x81, 0x00, 0xff, 0x0f, 0xf0})
-    for (const bool q4 : {false, true}) {
-      TestMatrix w(16, cols, q4, true, rng_);
-      std::fill(w.q.begin(), w.q.end(), static_cast<std::uint8_t>(byte));
-      std::vector<float> x(cols, 1.0f);
-      for (std::size_t i = 0; i < cols; i += 3) x[i] = -1.0f;
-      if (byte == 0x80) std::fill(x.begin(), x.end(), -1.0f);
-      Aligned act(kernels_->activation_bytes(cols)), scratch(kernels_->gemm_scratch(cols));
-      kernels_->quantize_activation(x.data(), cols, act.data());
-      std::vector<float> got(16), tile(16), want(16);
-      kernels_->gemv(w.view, 0, 16, act.data(), got.data());
-      kernels_->gemm(w.view, 0, 16, act.data(), 1, tile.data(), 16, scratch.data(), scratch.size());
-      const Quantized q = quantize(x.data(), cols);
-      for (std::size_t r = 0; r < 16; ++r) want[r] = reference_row(w, r, q);
-      expect_same(got, want, "gemv");
-      expect_same(tile, want, "gemm");
-    }
+    for (const auto& is_negative : negative)
+      for (const float sign : {1.0f, -1.0f})
+        for (const bool q4 : {false, true}) {
+          TestMatrix w(16, cols, q4, true, rng_);
+          std::fill(w.q.begin(), w.q.end(), static_cast<std::uint8_t>(byte));
+          std::vector<float> x(cols);
+          for (std::size_t i = 0; i < cols; ++i) x[i] = is_negative(i) ? -sign : sign;
+          Aligned act(kernels_->activation_bytes(cols)), scratch(kernels_->gemm_scratch(cols));
+          kernels_->quantize_activation(x.data(), cols, act.data());
+          std::vector<float> got(16), tile(16), want(16);
+          kernels_->gemv(w.view, 0, 16, act.data(), got.data());
+          kernels_->gemm(w.view, 0, 16, act.data(), 1, tile.data(), 16, scratch.data(), scratch.size());
+          const Quantized q = quantize(x.data(), cols);
+          for (std::size_t r = 0; r < 16; ++r) want[r] = reference_row(w, r, q);
+          expect_same(got, want, "gemv");
+          expect_same(tile, want, "gemm");
+        }
 }
 
 TEST_P(EachKernels, DequantizeRow) {

@@ -12,6 +12,7 @@ using Blocks8 = EightBlocks<Extra>;
 inline void pack_extra(Blocks8& x) {
   pack_paired(x.q, x.extra.paired);
   pack_int16(x.q, x.extra.wide);
+  halve_minus8(x.minus8);
 }
 
 /// Eight partial int32 sums of a Q8_0 block. |w| is the unsigned side: 2*128*127 fits int16, -128 included.
@@ -34,10 +35,9 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
   if constexpr (q4) {
     __m256i v[4] = {};
     unroll<(n + 1) / 2>([&](auto pair) { v[pair] = dot_q4_pair(load_pair<n - 2 * pair>(w + pair * 32), x.extra.paired[2 * pair]); });
-    const __m256i sums = _mm256_hadd_epi16(_mm256_hadd_epi16(v[0], v[1]), _mm256_hadd_epi16(v[2], v[3]));  // at most 4 * 7620
-    const __m256i even_odd = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));                                // blocks 0 2 4 6 | 1 3 5 7
-    const __m256i in_order = _mm256_permutevar8x32_epi32(even_odd, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    return {_mm256_add_epi32(in_order, load_i(x.minus8))};
+    const __m256i sums = _mm256_hadd_epi16(_mm256_hadd_epi16(v[0], v[1]), _mm256_hadd_epi16(v[2], v[3]));   // at most 4 * 7620
+    const __m256i in_order = _mm256_permutevar8x32_epi32(sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));  // from 0 2 4 6 | 1 3 5 7
+    return {_mm256_madd_epi16(_mm256_add_epi16(in_order, load_i(x.minus8)), _mm256_set1_epi16(1))};
   } else {
     __m256i v[8] = {};
     unroll<n>([&](auto b) { v[b] = dot_q8(w + b * 32, x.q[b]); });
@@ -64,24 +64,23 @@ template <bool q4, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
                                                       WI (&sums)[T][1]) {
   __m256i low[T], high[T];
-  unroll<T>([&](auto t) { low[t] = high[t] = _mm256_setzero_si256(); });
+  unroll<T>([&](auto t) { low[t] = high[t] = q4 ? _mm256_set1_epi32(x[t][g].minus8[c]) : _mm256_setzero_si256(); });
   if constexpr (q4) {
     unroll<8>([&](auto i) {
       const __m256i w0 = load_i(tile + i * 64), w1 = load_i(tile + i * 64 + 32);
       unroll<T>([&](auto t) {
         const __m256i xv = broadcast4(x[t][g].q[c] + i * 4);
         low[t] = _mm256_add_epi16(low[t], _mm256_maddubs_epi16(w0, xv));
-        high[t] = _mm256_add_epi16(high[t], _mm256_maddubs_epi16(w1, xv));  // at most 8*2*15*127 = 30480
-        if (i % 2 == 1) {                                                   // every time was slower
+        high[t] = _mm256_add_epi16(high[t], _mm256_maddubs_epi16(w1, xv));
+        if (i % 2 == 1) {  // every time was slower
           settle(low[t]);
           settle(high[t]);
         }
       });
     });
     unroll<T>([&](auto t) {
-      const __m256i minus8 = _mm256_set1_epi32(x[t][g].minus8[c]);
-      sums[t][0].low.v = _mm256_add_epi32(_mm256_madd_epi16(low[t], _mm256_set1_epi16(1)), minus8);
-      sums[t][0].high.v = _mm256_add_epi32(_mm256_madd_epi16(high[t], _mm256_set1_epi16(1)), minus8);
+      sums[t][0].low.v = _mm256_madd_epi16(low[t], _mm256_set1_epi16(1));
+      sums[t][0].high.v = _mm256_madd_epi16(high[t], _mm256_set1_epi16(1));
     });
   } else {
     unroll<16>([&](auto i) {

@@ -15,6 +15,7 @@ using Blocks8 = EightBlocks<Extra>;
 inline void pack_extra(Blocks8& x) {
   pack_fours(x.q, x.extra.fours);
   pack_int16(x.q, x.extra.wide);
+  halve_minus8(x.minus8);
 }
 
 template <bool q4, int n>
@@ -30,7 +31,7 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
       const __m512i high = _mm512_maddubs_epi16(_mm512_and_si512(_mm512_srli_epi16(both, 4), mask), load_z(x.extra.fours[i][1]));
       v[i] = _mm512_madd_epi16(_mm512_add_epi16(low, high), ones);
     });
-    return {_mm256_add_epi32(add_fours(v[0], v[1]), load_i(x.minus8))};
+    return {_mm256_add_epi32(add_fours(v[0], v[1]), _mm256_madd_epi16(load_i(x.minus8), _mm256_set1_epi16(1)))};
   } else {
     __m512i v[4] = {zero, zero, zero, zero};
     unroll<(n + 1) / 2>([&](auto i) {
@@ -62,25 +63,20 @@ template <bool q4, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
                                                       WI (&sums)[T][2]) {
   __m512i acc[T][2];
-  unroll<T>([&](auto t) { acc[t][0] = acc[t][1] = _mm512_setzero_si512(); });
+  unroll<T>([&](auto t) { acc[t][0] = acc[t][1] = q4 ? _mm512_set1_epi32(x[t][g].minus8[c]) : _mm512_setzero_si512(); });
   unroll<q4 ? 8 : 16>([&](auto i) {
     const __m512i w[2] = {load_z(tile + i * 64), load_z(tile + tile_block_bytes<q4> + i * 64)};
     unroll<T>([&](auto t) {
       const __m512i xv = q4 ? broadcast4_z(x[t][g].q[c] + i * 4) : broadcast4_z(x[t][g].extra.wide[c] + i * 2);
       unroll<2>([&](auto r) {
         if constexpr (q4)
-          acc[t][r] = _mm512_add_epi16(acc[t][r], _mm512_maddubs_epi16(w[r], xv));  // at most 8*2*15*127 = 30480
+          acc[t][r] = _mm512_add_epi16(acc[t][r], _mm512_maddubs_epi16(w[r], xv));
         else
           acc[t][r] = _mm512_add_epi32(acc[t][r], _mm512_madd_epi16(w[r], xv));
         settle(acc[t][r]);
       });
     });
   });
-  unroll<T>([&](auto t) {
-    unroll<2>([&](auto r) {
-      sums[t][r].v = acc[t][r];
-      if constexpr (q4)
-        sums[t][r].v = _mm512_add_epi32(_mm512_madd_epi16(acc[t][r], _mm512_set1_epi16(1)), _mm512_set1_epi32(x[t][g].minus8[c]));
-    });
-  });
+  unroll<T>(
+      [&](auto t) { unroll<2>([&](auto r) { sums[t][r].v = q4 ? _mm512_madd_epi16(acc[t][r], _mm512_set1_epi16(1)) : acc[t][r]; }); });
 }

@@ -134,6 +134,12 @@ inline void pack_paired(const int8_t (&q)[8][32], int8_t (&paired)[8][32]) {
     store_i(paired[b + 1], _mm256_permute2x128_si256(first, second, 0x31));
   }
 }
+/// minus8 as two int16 of -4 times the sum each, from which sums of eight maddubs may start: a sum of nibbles (w - 4) * x of 16 columns
+/// and 4 * x of 16 more is at most 16*11*127 + 16*4*127 = 30480.
+inline void halve_minus8(int32_t (&minus8)[8]) {
+  const __m256i half = _mm256_srai_epi32(load_i(minus8), 1);
+  store_i(minus8, _mm256_blend_epi16(half, _mm256_slli_epi32(half, 16), 0xaa));
+}
 inline void pack_int16(const int8_t (&q)[8][32], int16_t (&wide)[8][32]) {
   for (int i = 0; i < 256; i += 16)
     store_i(&wide[0][0] + i, _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(&q[0][0] + i))));

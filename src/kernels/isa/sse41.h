@@ -7,7 +7,13 @@ struct Extra {
   int16_t wide[8][32];
 };
 using Blocks8 = EightBlocks<Extra>;
-inline void pack_extra(Blocks8& x) { pack_int16(x.q, x.extra.wide); }
+inline void pack_extra(Blocks8& x) {
+  pack_int16(x.q, x.extra.wide);
+  for (int b = 0; b < 8; b += 4) {  // minus8 as two int16 of half of it each: m256.h says why these fit
+    const __m128i half = _mm_srai_epi32(load_i(x.minus8 + b), 1);
+    store_i(x.minus8 + b, _mm_blend_epi16(half, _mm_slli_epi32(half, 16), 0xaa));
+  }
+}
 
 /// Eight int16 partial sums of 16 weights with 16 quants. |w| is the unsigned side: 2*128*127 fits int16, -128 included.
 inline __m128i dot_signed(__m128i w, const int8_t* x) { return _mm_maddubs_epi16(_mm_abs_epi8(w), _mm_sign_epi8(load_i(x), w)); }
@@ -29,8 +35,8 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
   });
   I sums = add_blocks(v);
   if constexpr (q4) {
-    sums.low.v = _mm_add_epi32(sums.low.v, load_i(x.minus8));
-    sums.high.v = _mm_add_epi32(sums.high.v, load_i(x.minus8 + 4));
+    sums.low.v = _mm_add_epi32(sums.low.v, _mm_madd_epi16(load_i(x.minus8), ones));
+    sums.high.v = _mm_add_epi32(sums.high.v, _mm_madd_epi16(load_i(x.minus8 + 4), ones));
   }
   return sums;
 }
@@ -54,21 +60,18 @@ template <bool q4, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
                                                       WI (&sums)[T][1]) {
   __m128i acc[T][4];
-  unroll<T>([&](auto t) { unroll<4>([&](auto r) { acc[t][r] = _mm_setzero_si128(); }); });
+  unroll<T>([&](auto t) { unroll<4>([&](auto r) { acc[t][r] = q4 ? _mm_set1_epi32(x[t][g].minus8[c]) : _mm_setzero_si128(); }); });
   if constexpr (q4) {
     unroll<8>([&](auto i) {
       unroll<T>([&](auto t) {
         const __m128i xv = broadcast4(x[t][g].q[c] + i * 4);
         unroll<4>([&](auto r) {
-          acc[t][r] = _mm_add_epi16(acc[t][r], _mm_maddubs_epi16(load_i(tile + i * 64 + r * 16), xv));  // at most 8*2*15*127 = 30480
+          acc[t][r] = _mm_add_epi16(acc[t][r], _mm_maddubs_epi16(load_i(tile + i * 64 + r * 16), xv));
           settle(acc[t][r]);
         });
       });
     });
-    unroll<T>([&](auto t) {
-      const __m128i minus8 = _mm_set1_epi32(x[t][g].minus8[c]);
-      unroll<4>([&](auto r) { acc[t][r] = _mm_add_epi32(_mm_madd_epi16(acc[t][r], _mm_set1_epi16(1)), minus8); });
-    });
+    unroll<T>([&](auto t) { unroll<4>([&](auto r) { acc[t][r] = _mm_madd_epi16(acc[t][r], _mm_set1_epi16(1)); }); });
   } else {
     pair_isums<T>(tile, [&](int t, int i) { return x[t][g].extra.wide[c] + i * 2; }, acc);
   }
