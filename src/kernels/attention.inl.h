@@ -64,9 +64,14 @@ template <class Element>
 inline void product(const float* const* a, int n, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c,
                     size_t c_stride, Ahead ahead = {}) {
   int i = 0;
-  for (; i + 3 <= n; i += 3, ahead.at = nullptr) product_rows<3>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
-  if (n - i == 2) product_rows<2>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
-  if (n - i == 1) product_rows<1>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
+  const auto rows = [&](auto count) {
+    product_rows<count>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
+    i += count;
+    ahead.at = nullptr;
+  };
+  while (n - i == 3 || n - i > 4) rows(Index<3>{});
+  while (n - i >= 2) rows(Index<2>{});
+  if (n - i == 1) rows(Index<1>{});
 }
 
 inline void decode_f16(const uint16_t* from, size_t n, float* to) {  // n: a multiple of 8
@@ -216,8 +221,8 @@ void attend_page(const AttendPage& p) {
   }
   const int j0 = first / kWide * kWide, j1 = (last + kWide - 1) / kWide * kWide;  // keys that any query may see
   const size_t lanes = static_cast<size_t>(j1 - j0);
-  // Up to three queries read each key and value once: halves are taken as they are. More have them made floats first.
-  const bool direct = p.type == KvType::f16 && p.nq <= 3 && dim % kLanes == 0;
+  // Three queries read each key and value once: halves are taken as they are. More have them made floats first, if it pays.
+  const bool direct = p.type == KvType::f16 && p.nq <= (kConvertsHalves ? 8 : 3) && dim % kLanes == 0;
   if (direct) {
     product(p.q, p.nq, static_cast<const uint16_t*>(p.k) + j0, kPage, 0, p.head_dim, lanes, scores + j0, kPage,
             {static_cast<const uint8_t*>(p.v), kPage * sizeof(uint16_t)});
@@ -234,9 +239,10 @@ void attend_page(const AttendPage& p) {
   softmax_page(p, j0, j1, scores);
   // Queries with the same visible keys share the loads of V; invisible keys are never multiplied.
   for (int i = 0; i < p.nq;) {
-    const float* e[3];
+    constexpr int kMost = 12;
+    const float* e[kMost];
     int n = 0;
-    while (n < 3 && i + n < p.nq && p.first[i + n] == p.first[i] && p.last[i + n] == p.last[i]) {
+    while (n < kMost && i + n < p.nq && p.first[i + n] == p.first[i] && p.last[i + n] == p.last[i]) {
       e[n] = scores + (i + n) * kPage;
       ++n;
     }

@@ -183,7 +183,8 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, Fetch fetch, uint8_t* t
     first[r] = from * blocks;
     rows[r] = w.q + first[r] * block_bytes<q4>;
   }
-  size_t place[kLanes];  // of the class's first block
+  __asm__ volatile("" : : "r"(rows) : "memory");  // g++ 12 would hold the pointers in vectors
+  size_t place[kLanes];                           // of the class's first block
   for (size_t c = 0, at = 0; c < kLanes; at += (blocks + kLanes - 1 - c) / kLanes, ++c) place[c] = at;
   for (size_t b0 = 0; b0 < blocks; b0 += kLanes) {
     const size_t count = blocks - b0 < kLanes ? blocks - b0 : kLanes;

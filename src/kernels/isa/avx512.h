@@ -54,9 +54,9 @@ constexpr size_t tile_block_bytes = kWide * 32 * (q4 ? 1 : 2);
 template <bool q4>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
   if constexpr (q4)
-    pack_columns<true>(rows, block, out, 0);
+    pack_columns_z<true>(rows, block, out, 0);
   else
-    pack_column_pairs(rows, block, out);
+    pack_column_pairs_z(rows, block, out);
 }
 
 template <bool q4, int T>

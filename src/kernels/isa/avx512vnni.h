@@ -50,7 +50,7 @@ constexpr size_t tile_block_bytes = kWide * 32;
 
 template <bool q4>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  pack_columns<q4>(rows, block, out, q4 ? 0 : 0x80);
+  pack_columns_z<q4>(rows, block, out, q4 ? 0 : 0x80);
 }
 
 template <bool q4, int T>

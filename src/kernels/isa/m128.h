@@ -42,6 +42,7 @@ inline void store_bytes(uint8_t* p, I4 a) {
   const int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
   __builtin_memcpy(p, &bytes, 4);
 }
+constexpr bool kConvertsHalves = false;  // it takes a dozen instructions
 /// As f16_to_float() does it.
 inline F4 load4_f16(const uint16_t* p) {
   const __m128i h = _mm_unpacklo_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)), _mm_setzero_si128());

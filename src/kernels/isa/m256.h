@@ -65,6 +65,7 @@ inline void transpose(F (&v)[8]) {
   transpose8(t);
   for (int i = 0; i < 8; ++i) v[i] = _mm256_castsi256_ps(t[i]);
 }
+constexpr bool kConvertsHalves = true;  // an instruction does
 inline F load_f16(const uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
 inline void store_f16(uint16_t* p, F a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
 inline float fold8(F a) {
@@ -88,17 +89,35 @@ inline I transpose_add(const __m256i (&v)[8]) {
   return {_mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31))};
 }
 
-/// The nibbles of a Q4_0 block in the order of its elements, 0 to 15.
-inline __m256i nibbles(const uint8_t* w) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w));
-  return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes), _mm256_set1_epi8(15));
+/// 16 bytes from `offset` on of eight rows: v[g] holds bytes 4g .. 4g+3 of each. Rows j and j + 4 share a vector, so that dwords need not
+/// cross its halves.
+inline void load_dwords(const uint8_t* const* rows, size_t offset, __m256i* v) {
+  const auto load = [&](int row) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[row] + offset)); };
+  __m256i u[4], t[4];
+  unroll<4>([&](auto j) { u[j] = _mm256_inserti128_si256(_mm256_castsi128_si256(load(j)), load(j + 4), 1); });
+  unroll<2>([&](auto j) {
+    t[2 * j] = _mm256_unpacklo_epi32(u[2 * j], u[2 * j + 1]);
+    t[2 * j + 1] = _mm256_unpackhi_epi32(u[2 * j], u[2 * j + 1]);
+  });
+  unroll<2>([&](auto j) {
+    v[2 * j] = _mm256_unpacklo_epi64(t[j], t[j + 2]);
+    v[2 * j + 1] = _mm256_unpackhi_epi64(t[j], t[j + 2]);
+  });
 }
 
 /// Eight rows' blocks as eight groups of four columns: v[g] holds columns 4g .. 4g+3 of each row.
 template <bool q4>
 inline void load_columns(const uint8_t* const* rows, size_t block, __m256i (&v)[8]) {
-  for (int r = 0; r < 8; ++r) v[r] = q4 ? nibbles(rows[r] + block * 16) : load_i(rows[r] + block * 32);
-  transpose8(v);
+  load_dwords(rows, block * block_bytes<q4>, v);
+  if constexpr (q4) {
+    const __m256i mask = _mm256_set1_epi8(15);
+    unroll<4>([&](auto g) {
+      v[g + 4] = _mm256_and_si256(_mm256_srli_epi16(v[g], 4), mask);
+      v[g] = _mm256_and_si256(v[g], mask);
+    });
+  } else {
+    load_dwords(rows, block * 32 + 16, v + 4);
+  }
 }
 
 /// A tile's block as 8 groups of 4 columns, each [16 rows][4] bytes: nibbles, or int8 with the bits of `flip` inverted.

@@ -46,6 +46,62 @@ inline __m512i load_first(const uint8_t* p) {
     return _mm512_maskz_loadu_epi8((uint64_t{1} << bytes) - 1, p);
 }
 
+/// 16 bytes from `offset` on of 16 rows: v[g] holds bytes 4g .. 4g+3 of each. Rows j, j + 4, j + 8 and j + 12 share a vector, so that
+/// dwords need not cross its quarters.
+inline void load_dwords_z(const uint8_t* const* rows, size_t offset, __m512i* v) {
+  const auto load = [&](int row) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[row] + offset)); };
+  __m512i u[4], t[4];
+  unroll<4>([&](auto j) {
+    u[j] = _mm512_castsi128_si512(load(j));
+    u[j] = _mm512_mask_broadcast_i32x4(u[j], 0x00f0, load(j + 4));
+    u[j] = _mm512_mask_broadcast_i32x4(u[j], 0x0f00, load(j + 8));
+    u[j] = _mm512_mask_broadcast_i32x4(u[j], 0xf000, load(j + 12));
+  });
+  unroll<2>([&](auto j) {
+    t[2 * j] = _mm512_unpacklo_epi32(u[2 * j], u[2 * j + 1]);
+    t[2 * j + 1] = _mm512_unpackhi_epi32(u[2 * j], u[2 * j + 1]);
+  });
+  unroll<2>([&](auto j) {
+    v[2 * j] = _mm512_unpacklo_epi64(t[j], t[j + 2]);
+    v[2 * j + 1] = _mm512_unpackhi_epi64(t[j], t[j + 2]);
+  });
+}
+
+/// 16 rows' blocks as eight groups of four columns: v[g] holds columns 4g .. 4g+3 of each row.
+template <bool q4>
+inline void load_columns_z(const uint8_t* const* rows, size_t block, __m512i (&v)[8]) {
+  load_dwords_z(rows, block * block_bytes<q4>, v);
+  if constexpr (q4) {
+    const __m512i mask = _mm512_set1_epi8(15);
+    unroll<4>([&](auto g) {
+      v[g + 4] = _mm512_and_si512(_mm512_srli_epi16(v[g], 4), mask);
+      v[g] = _mm512_and_si512(v[g], mask);
+    });
+  } else {
+    load_dwords_z(rows, block * 32 + 16, v + 4);
+  }
+}
+
+/// pack_columns() in 512 bits.
+template <bool q4>
+inline void pack_columns_z(const uint8_t* const* rows, size_t block, uint8_t* out, uint8_t flip) {
+  __m512i v[8];
+  load_columns_z<q4>(rows, block, v);
+  unroll<8>([&](auto g) { _mm512_store_si512(out + g * 64, _mm512_xor_si512(v[g], _mm512_set1_epi8(static_cast<char>(flip)))); });
+}
+
+/// pack_column_pairs() in 512 bits.
+inline void pack_column_pairs_z(const uint8_t* const* rows, size_t block, uint8_t* out) {
+  const __m512i first = _mm512_broadcast_i32x4(_mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13));
+  const __m512i second = _mm512_add_epi8(first, _mm512_set1_epi16(0x0200));  // two bytes further; the -1 of a word stays
+  __m512i v[8];
+  load_columns_z<false>(rows, block, v);
+  unroll<8>([&](auto g) {
+    _mm512_store_si512(out + g * 128, _mm512_srai_epi16(_mm512_shuffle_epi8(v[g], first), 8));
+    _mm512_store_si512(out + g * 128 + 64, _mm512_srai_epi16(_mm512_shuffle_epi8(v[g], second), 8));
+  });
+}
+
 /// Four neighbouring blocks' first halves side by side, then their second halves: as the nibbles of four Q4_0 blocks lie in the file.
 inline void pack_fours(const int8_t (&q)[8][32], int8_t (&fours)[2][2][64]) {
   for (int b = 0; b < 8; ++b) {
