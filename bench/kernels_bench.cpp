@@ -54,7 +54,7 @@ void gemm(benchmark::State& state, const Kernels* kernels, bool q4) {
   AlignedArray<std::uint8_t> scratch(std::max(kernels->gemm_scratch(cols), near_cache()));
   std::vector<float> y(n * rows);
   for (auto _ : state) {
-    kernels->gemm(w.view, 0, rows, x.data(), n, y.data(), rows, scratch.data(), scratch.size());
+    kernels->gemm(w.view, 0, rows, x.data(), n, y.data(), rows, scratch.data(), scratch.size(), nullptr);
     benchmark::DoNotOptimize(y.data());
   }
   state.counters["GMAC/s"] = benchmark::Counter(static_cast<double>(rows * cols * n) * 1e-9, benchmark::Counter::kIsIterationInvariantRate);

@@ -102,8 +102,9 @@ struct Kernels {
   void (*gemv)(const Matrix& w, size_t row0, size_t row1, const void* x, float* y);
   /// The same for n activation rows, activation_bytes(cols) apart: y[i * y_stride + r - row0]. scratch: 64-byte aligned, at least
   /// gemm_scratch(cols) bytes, in which a tile of rows is packed; best what stays in a near cache, for there it may be many tiles.
+  /// next: the weights that the thread multiplies next, the first of which are fetched meanwhile; null if that is not known.
   void (*gemm)(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch,
-               size_t scratch_bytes);
+               size_t scratch_bytes, const uint8_t* next);
   size_t (*gemm_scratch)(size_t cols);
   /// What gemm() cannot exceed: `rounds` times the inner products of a full tile, from the first cache level, without scales, packing or
   /// memory. Returns the multiply-adds done; the caller takes the time.

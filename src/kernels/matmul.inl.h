@@ -248,10 +248,10 @@ inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales
 
 template <bool q4>
 void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, uint8_t* scratch,
-               size_t scratch_bytes) {
+               size_t scratch_bytes, const uint8_t* after) {
   // Few rows of activations take less time to multiply than a tile takes to come: half of it is fetched while the tile before is packed.
-  // Many ask also for tiles beyond the range: some thread will need them soon. Where they are more than a near cache holds, which scratch
-  // is, each of them meets all the tiles in scratch before the next ones come; else a tile stays in the first level and they pass by.
+  // Where many are more than a near cache holds, which scratch is, each of them meets all the tiles in scratch before the next ones come;
+  // else a tile stays in the first level and they pass by.
   constexpr size_t kMany = 64, kTogether = 8;
   const bool many = n >= kMany;
   const size_t blocks = w.cols / 32;
@@ -266,9 +266,8 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
   for (size_t row = row0; row < row1; row += together) {
     const size_t end = at_most(row + together, row1);
     const size_t tiles = (end - row + kOwnTileRows - 1) / kOwnTileRows;
-    const size_t last_fetched = many ? w.rows : row1;
-    const size_t next_bytes = end < last_fetched ? (at_most(end + together, last_fetched) - end) * row_bytes : 0;
-    const uint8_t* const next = w.q + end * row_bytes;
+    const uint8_t* const next = end < row1 ? w.q + end * row_bytes : after;
+    const size_t next_bytes = (end < row1 ? at_most(row1 - end, together) : after != nullptr ? kOwnTileRows : 0) * row_bytes;
     const uint8_t* const middle = many ? next : next + next_bytes / 2;
     for (size_t tile = 0; tile < tiles; ++tile) {
       uint8_t* const packed = scratch + tile * packed_bytes;
@@ -299,11 +298,11 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
 }
 
 void gemm(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch,
-          size_t scratch_bytes) {
+          size_t scratch_bytes, const uint8_t* next) {
   if (w.q4)
-    gemm_rows<true>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch), scratch_bytes);
+    gemm_rows<true>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch), scratch_bytes, next);
   else
-    gemm_rows<false>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch), scratch_bytes);
+    gemm_rows<false>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch), scratch_bytes, next);
 }
 
 template <bool q4>

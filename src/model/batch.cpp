@@ -105,11 +105,11 @@ void add_squares(Context& context, std::span<double> sums, const float* x, std::
 }
 
 void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_t r0, std::size_t r1, Activations in, std::size_t n,
-                   float* y, std::size_t y_stride) {
+                   float* y, std::size_t y_stride, const std::uint8_t* next) {
   const Kernels& kernels = context.kernels;
   if (n >= kGemmRows) {
     const std::size_t bytes = std::max(kernels.gemm_scratch(w.cols), context.tile_bytes);
-    kernels.gemm(matrix(w), r0, r1, in.data, n, y, y_stride, context.scratch(thread, bytes), bytes);
+    kernels.gemm(matrix(w), r0, r1, in.data, n, y, y_stride, context.scratch(thread, bytes), bytes, next);
   } else {
     for (std::size_t i = 0; i < n; ++i) kernels.gemv(matrix(w), r0, r1, in.data + i * in.stride, y + i * y_stride);
   }
@@ -145,17 +145,30 @@ void multiply(Context& context, std::span<const Product> products, Activations i
   const auto threads = static_cast<std::size_t>(context.threads.size());
   std::size_t items = 0;
   for (const Product& product : products) items += RowRanges(*product.w, n, threads).count();
-  context.threads.run(items, [&](std::size_t item, int thread) {
+  struct Place {
+    const Product* product;
+    RowRanges::Range rows;
+  };
+  const auto place = [&](std::size_t item) {
     const Product* product = products.data();
     RowRanges ranges(*product->w, n, threads);
     while (item >= ranges.count()) {
       item -= ranges.count();
       ranges = RowRanges(*(++product)->w, n, threads);
     }
-    const auto [r0, r1] = ranges[item];
-    multiply_rows(context, thread, *product->w, r0, r1, in, n, product->y + r0, product->y_stride);
+    return Place{product, ranges[item]};
+  };
+  context.threads.run(items, [&](std::size_t item, int thread) {
+    const auto [product, rows] = place(item);
+    const std::uint8_t* next = nullptr;  // where the thread goes on if all take turns
+    if (item + threads < items) {
+      const Place then = place(item + threads);
+      next = weights_at(*then.product->w, then.rows.begin);
+    }
+    multiply_rows(context, thread, *product->w, rows.begin, rows.end, in, n, product->y + rows.begin, product->y_stride, next);
     if (product->bias != nullptr)
-      for (std::size_t i = 0; i < n; ++i) context.kernels.add(product->y + i * product->y_stride + r0, product->bias + r0, r1 - r0);
+      for (std::size_t i = 0; i < n; ++i)
+        context.kernels.add(product->y + i * product->y_stride + rows.begin, product->bias + rows.begin, rows.end - rows.begin);
   });
 }
 

@@ -89,9 +89,13 @@ struct Product {
   std::size_t y_stride;
 };
 
-/// y[i * y_stride + r - r0] = W[r] · row i for rows [r0, r1) of w and all n activation rows, on the calling thread.
+/// y[i * y_stride + r - r0] = W[r] · row i for rows [r0, r1) of w and all n activation rows, on the calling thread. next: the weights that
+/// it will multiply then, which are fetched meanwhile, or null.
 void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_t r0, std::size_t r1, Activations in, std::size_t n,
-                   float* y, std::size_t y_stride);
+                   float* y, std::size_t y_stride, const std::uint8_t* next);
+
+/// Where row `row` of w begins in the file.
+inline const std::uint8_t* weights_at(const MatrixView& w, std::size_t row) { return w.q + row * (w.q_bytes() / w.rows); }
 
 /// How a matrix's rows are handed out to threads for n activation rows: in multiples of the tile, enough bytes to outweigh handing them
 /// out. Many first, since tiles that meet an activation row together fetch it once; few at last, so that the threads end together.

@@ -119,7 +119,7 @@ void sum_matrices(const Kernels& k, bool q4, Sum& sum) {
           k.gemv(w, 0, rows, acts.data() + t * stride, y.data());
           sum.add(y);
         }
-        k.gemm(w, 0, rows, acts.data(), n, ys.data(), rows, scratch.data(), scratch.size());
+        k.gemm(w, 0, rows, acts.data(), n, ys.data(), rows, scratch.data(), scratch.size(), nullptr);
         sum.add(ys);
         k.dequantize_row(w, rows - 1, 0.3f, row.data());
         sum.add(row);

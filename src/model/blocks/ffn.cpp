@@ -19,8 +19,10 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
     const auto [r0, r1] = ranges[item];
     float* const gate = batch.pieces.data() + 2 * static_cast<std::size_t>(thread) * piece;
     float* const up = gate + piece;
-    multiply_rows(context, thread, layer.w1, r0, r1, in, n, gate, stride);
-    multiply_rows(context, thread, layer.w3, r0, r1, in, n, up, stride);
+    const bool more = item + threads < ranges.count();
+    multiply_rows(context, thread, layer.w1, r0, r1, in, n, gate, stride, weights_at(layer.w3, r0));
+    multiply_rows(context, thread, layer.w3, r0, r1, in, n, up, stride,
+                  more ? weights_at(layer.w1, ranges[item + threads].begin) : nullptr);
     for (std::size_t i = 0; i < n; ++i) act(gated + i * hidden + r0, gate + i * stride, up + i * stride, r1 - r0);
   });
 
