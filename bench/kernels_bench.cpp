@@ -40,7 +40,7 @@ void gemv(benchmark::State& state, const Kernels* kernels, bool q4) {
   const auto x = activations(*kernels, cols, 1);
   std::vector<float> y(rows);
   for (auto _ : state) {
-    kernels->gemv(w.view, 0, rows, x.data(), y.data());
+    kernels->gemv(w.view, 0, rows, x.data(), y.data(), nullptr);
     benchmark::DoNotOptimize(y.data());
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(w.q.size() + 2 * w.d.size()));

@@ -98,11 +98,12 @@ struct Kernels {
   // A3. A quantized activation row is opaque: activation_bytes(cols) bytes (a multiple of 64), 64-byte aligned.
   size_t (*activation_bytes)(size_t cols);
   void (*quantize_activation)(const float* x, size_t cols, void* out);
-  /// y[r - row0] for r in [row0, row1), for one activation row.
-  void (*gemv)(const Matrix& w, size_t row0, size_t row1, const void* x, float* y);
+  /// y[r - row0] for r in [row0, row1), for one activation row. next: the weights that the thread multiplies next, the first of which are
+  /// fetched meanwhile; null if that is not known.
+  void (*gemv)(const Matrix& w, size_t row0, size_t row1, const void* x, float* y, const uint8_t* next);
   /// The same for n activation rows, activation_bytes(cols) apart: y[i * y_stride + r - row0]. scratch: 64-byte aligned, at least
   /// gemm_scratch(cols) bytes, in which a tile of rows is packed; best what stays in a near cache, for there it may be many tiles.
-  /// next: the weights that the thread multiplies next, the first of which are fetched meanwhile; null if that is not known.
+  /// next: as gemv's.
   void (*gemm)(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch,
                size_t scratch_bytes, const uint8_t* next);
   size_t (*gemm_scratch)(size_t cols);

@@ -91,24 +91,28 @@ inline F load_scales_tail(const void* d, size_t i, size_t count) {
   return load(lanes);
 }
 
-/// Fetches what comes 4096 columns later, some rows: the processors' own prefetching is not enough (isa/README.md has figures). Beyond the
-/// end it does no harm.
+/// Fetches what comes 4096 columns later, some rows: the processors' own prefetching is not enough (isa/README.md has figures). From `end`
+/// on the thread goes on `jump` bytes further; beyond the file it does no harm.
 template <bool q4>
-inline void prefetch_ahead(const uint8_t* w) {
-  unroll<q4 ? 2 : 4>([&](auto i) { __builtin_prefetch(w + (q4 ? 2048 : 4096) + i * 64); });
+inline void prefetch_ahead(const uint8_t* w, const uint8_t* end, ptrdiff_t jump) {
+  const uint8_t* ahead = w + (q4 ? 2048 : 4096);
+  ahead += ahead >= end ? jump : 0;
+  unroll<q4 ? 2 : 4>([&](auto i) { __builtin_prefetch(ahead + i * 64); });
 }
 
 /// tail = blocks mod 8. Flat: g++ 12 may leave the conversion of scales a call.
 template <bool q4, bool f16, int tail>
-__attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y) {
+__attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y, const uint8_t* next) {
   const size_t blocks = w.cols / 32;
   const size_t whole = blocks - tail;
+  const uint8_t* const end = w.q + row1 * blocks * block_bytes<q4>;
+  const ptrdiff_t jump = next != nullptr ? next - end : 0;
   for (size_t r = row0; r < row1; ++r) {
     const uint8_t* row = w.q + r * blocks * block_bytes<q4>;
     const Blocks8* group = x;
     F acc = set1(0.0f);
     for (size_t b = 0; b < whole; b += 8, ++group) {
-      prefetch_ahead<q4>(row + b * block_bytes<q4>);
+      prefetch_ahead<q4>(row + b * block_bytes<q4>, end, jump);
       const F scales = load_scales<f16>(w.d, r * blocks + b) * load(group->d);
       acc = acc + to_float(isums<q4, 8>(row + b * block_bytes<q4>, *group)) * scales;
     }
@@ -121,25 +125,25 @@ __attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row
 }
 
 template <bool q4, bool f16>
-void gemv_any_tail(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y) {
+void gemv_any_tail(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y, const uint8_t* next) {
   switch (w.cols / 32 % 8) {
-    case 0: return gemv_rows<q4, f16, 0>(w, row0, row1, x, y);
-    case 1: return gemv_rows<q4, f16, 1>(w, row0, row1, x, y);
-    case 2: return gemv_rows<q4, f16, 2>(w, row0, row1, x, y);
-    case 3: return gemv_rows<q4, f16, 3>(w, row0, row1, x, y);
-    case 4: return gemv_rows<q4, f16, 4>(w, row0, row1, x, y);
-    case 5: return gemv_rows<q4, f16, 5>(w, row0, row1, x, y);
-    case 6: return gemv_rows<q4, f16, 6>(w, row0, row1, x, y);
-    default: return gemv_rows<q4, f16, 7>(w, row0, row1, x, y);
+    case 0: return gemv_rows<q4, f16, 0>(w, row0, row1, x, y, next);
+    case 1: return gemv_rows<q4, f16, 1>(w, row0, row1, x, y, next);
+    case 2: return gemv_rows<q4, f16, 2>(w, row0, row1, x, y, next);
+    case 3: return gemv_rows<q4, f16, 3>(w, row0, row1, x, y, next);
+    case 4: return gemv_rows<q4, f16, 4>(w, row0, row1, x, y, next);
+    case 5: return gemv_rows<q4, f16, 5>(w, row0, row1, x, y, next);
+    case 6: return gemv_rows<q4, f16, 6>(w, row0, row1, x, y, next);
+    default: return gemv_rows<q4, f16, 7>(w, row0, row1, x, y, next);
   }
 }
 
-void gemv(const Matrix& w, size_t row0, size_t row1, const void* x, float* y) {
+void gemv(const Matrix& w, size_t row0, size_t row1, const void* x, float* y, const uint8_t* next) {
   const Blocks8* a = static_cast<const Blocks8*>(x);
   if (w.q4)
-    w.d_f16 ? gemv_any_tail<true, true>(w, row0, row1, a, y) : gemv_any_tail<true, false>(w, row0, row1, a, y);
+    w.d_f16 ? gemv_any_tail<true, true>(w, row0, row1, a, y, next) : gemv_any_tail<true, false>(w, row0, row1, a, y, next);
   else
-    w.d_f16 ? gemv_any_tail<false, true>(w, row0, row1, a, y) : gemv_any_tail<false, false>(w, row0, row1, a, y);
+    w.d_f16 ? gemv_any_tail<false, true>(w, row0, row1, a, y, next) : gemv_any_tail<false, false>(w, row0, row1, a, y, next);
 }
 
 constexpr size_t kOwnTileRows = kTileVectors * kWide;

@@ -111,7 +111,8 @@ void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_
     const std::size_t bytes = std::max(kernels.gemm_scratch(w.cols), context.tile_bytes);
     kernels.gemm(matrix(w), r0, r1, in.data, n, y, y_stride, context.scratch(thread, bytes), bytes, next);
   } else {
-    for (std::size_t i = 0; i < n; ++i) kernels.gemv(matrix(w), r0, r1, in.data + i * in.stride, y + i * y_stride);
+    for (std::size_t i = 0; i < n; ++i)
+      kernels.gemv(matrix(w), r0, r1, in.data + i * in.stride, y + i * y_stride, i + 1 == n ? next : weights_at(w, r0));
   }
 }
 

@@ -116,7 +116,7 @@ void sum_matrices(const Kernels& k, bool q4, Sum& sum) {
         std::vector<float> y(rows), ys(n * rows), row(cols);
         for (std::size_t t = 0; t < n; ++t) {
           k.quantize_activation(random.numbers(cols, 3, nasty).data(), cols, acts.data() + t * stride);
-          k.gemv(w, 0, rows, acts.data() + t * stride, y.data());
+          k.gemv(w, 0, rows, acts.data() + t * stride, y.data(), nullptr);
           sum.add(y);
         }
         k.gemm(w, 0, rows, acts.data(), n, ys.data(), rows, scratch.data(), scratch.size(), nullptr);

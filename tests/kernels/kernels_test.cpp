@@ -201,8 +201,8 @@ TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
             kernels_->quantize_activation(x.data(), cols, row);
             const Quantized q = quantize(x.data(), cols);
             for (std::size_t r = 0; r < rows; ++r) want[t * rows + r] = reference_row(w, r, q);
-            kernels_->gemv(w.view, 0, 5, row, by_gemv.data() + t * rows);
-            kernels_->gemv(w.view, 5, rows, row, by_gemv.data() + t * rows + 5);
+            kernels_->gemv(w.view, 0, 5, row, by_gemv.data() + t * rows, nullptr);
+            kernels_->gemv(w.view, 5, rows, row, by_gemv.data() + t * rows + 5, nullptr);
           }
           const std::string what = fmt::format("cols {} q4 {} f16 {} nasty {}", cols, q4, f16, nasty);
           expect_same(by_gemv, want, "gemv " + what);
@@ -230,7 +230,7 @@ TEST_P(EachKernels, ScratchDoesNotMatter) {
       for (std::size_t t = 0; t < n; ++t) {
         void* row = static_cast<char*>(acts.data()) + t * stride;
         kernels_->quantize_activation(random_floats(cols, rng_).data(), cols, row);
-        kernels_->gemv(w.view, 0, rows, row, want.data() + t * rows);
+        kernels_->gemv(w.view, 0, rows, row, want.data() + t * rows, w.view.q);
       }
       for (const std::size_t bytes : {tile, tile * 5 / 2, tile * 6, stride * n - 64, stride * n}) {
         Aligned scratch(bytes);
@@ -265,7 +265,7 @@ TEST_P(EachKernels, ExtremeQuantsAreExact) {
           Aligned act(kernels_->activation_bytes(cols)), scratch(kernels_->gemm_scratch(cols));
           kernels_->quantize_activation(x.data(), cols, act.data());
           std::vector<float> got(16), tile(16), want(16);
-          kernels_->gemv(w.view, 0, 16, act.data(), got.data());
+          kernels_->gemv(w.view, 0, 16, act.data(), got.data(), nullptr);
           kernels_->gemm(w.view, 0, 16, act.data(), 1, tile.data(), 16, scratch.data(), scratch.size(), nullptr);
           const Quantized q = quantize(x.data(), cols);
           for (std::size_t r = 0; r < 16; ++r) want[r] = reference_row(w, r, q);
@@ -376,7 +376,7 @@ TEST_P(EachKernels, EveryF16ScaleIsExact) {
     const Matrix w{q.data(), d.data(), rows, cols, false, true};
     std::vector<float> want(rows), got(rows), tile(rows);
     for (std::size_t r = 0; r < rows; ++r) want[r] = 0.0f + 127.0f * f16_to_float(d[r * 8 + only]);
-    kernels_->gemv(w, 0, rows, act.data(), got.data());
+    kernels_->gemv(w, 0, rows, act.data(), got.data(), nullptr);
     kernels_->gemm(w, 0, rows, act.data(), 1, tile.data(), rows, scratch.data(), scratch.size(), nullptr);
     expect_same(got, want, "gemv");
     expect_same(tile, want, "gemm");
