@@ -173,12 +173,18 @@ struct Queries {
   int *first, *last;
 };
 
-/// One page for the queries that see any of it: `count` of them from `from` on, results in page_m, page_l [count] and page_o.
+/// The keys of a kv head in a page.
+const std::byte* keys_of(const Shape& shape, const KvLayout& layout, const Batch::Run& run, std::size_t kv_head, std::size_t page) {
+  return run.sequence->page(shape.pages, page) + layout.k_offset(shape.layer, kv_head);
+}
+
+/// One page for the queries that see any of it: `count` of them from `from` on, results in page_m, page_l [count] and page_o. next_k: the
+/// keys that the thread takes next, or null.
 struct Seen {
   std::size_t from, count;
 };
-Seen attend_page(const Shape& shape, const KvLayout& layout, Context& context, const Queries& queries, std::size_t page, float* page_m,
-                 float* page_l, float* page_o) {
+Seen attend_page(const Shape& shape, const KvLayout& layout, Context& context, const Queries& queries, std::size_t page,
+                 const std::byte* next_k, float* page_m, float* page_l, float* page_o) {
   Seen seen{0, 0};
   for (std::size_t t = 0; t < queries.tile.tokens; ++t) {
     const std::size_t position = queries.position(t), base = page * kPage;
@@ -194,12 +200,10 @@ Seen attend_page(const Shape& shape, const KvLayout& layout, Context& context, c
   }
   if (seen.count == 0) return seen;
   const std::byte* memory = queries.run.sequence->page(shape.pages, page);
-  const std::byte* next = page < queries.last_page() ? queries.run.sequence->page(shape.pages, page + 1) : nullptr;
   context.kernels.attend_page({queries.q + seen.from, queries.first, queries.last, static_cast<int>(seen.count),
                                static_cast<int>(shape.head_dim), memory + layout.k_offset(shape.layer, queries.kv_head),
-                               memory + layout.v_offset(shape.layer, queries.kv_head),
-                               next != nullptr ? next + layout.k_offset(shape.layer, queries.kv_head) : nullptr, layout.type(), shape.scale,
-                               shape.softcap, queries.kernel, page_m, page_l, page_o, shape.padded});
+                               memory + layout.v_offset(shape.layer, queries.kv_head), next_k, layout.type(), shape.scale, shape.softcap,
+                               queries.kernel, page_m, page_l, page_o, shape.padded});
   return seen;
 }
 
@@ -229,7 +233,8 @@ void attend_by_tiles(const Shape& shape, const KvLayout& layout, Context& contex
     const Queries queries(shape, context, thread, batch, batch.tiles[item / shape.kv_heads], item % shape.kv_heads);
     std::size_t started = 0;  // queries below have met a page: they are in order of position
     for (std::size_t page = queries.first_page(shape); page <= queries.last_page(); ++page) {
-      const Seen seen = attend_page(shape, layout, context, queries, page, queries.m, queries.l, queries.o);
+      const std::byte* next = page < queries.last_page() ? keys_of(shape, layout, queries.run, queries.kv_head, page + 1) : nullptr;
+      const Seen seen = attend_page(shape, layout, context, queries, page, next, queries.m, queries.l, queries.o);
       merge(shape, context, queries, seen.from, seen.count, started, queries.m, queries.l, queries.o);
       started = std::max(started, seen.from + seen.count);
     }
@@ -239,18 +244,29 @@ void attend_by_tiles(const Shape& shape, const KvLayout& layout, Context& contex
 
 /// Single tokens with long pasts: a few pages are an item, so that few heads still occupy all threads.
 void attend_by_pages(const Shape& shape, const KvLayout& layout, Context& context, Batch& batch, std::size_t most_pages) {
-  constexpr std::size_t kPages = 4;                           // of an item: their keys are fetched ahead
+  constexpr std::size_t kPages = 4;                           // of an item
   const std::size_t slot = shape.group * (shape.padded + 2);  // a page's m, l and o
   const std::size_t items = (most_pages + kPages - 1) / kPages;
   const std::size_t units = batch.tiles.size() * shape.kv_heads;
   batch.partials.grow(units * most_pages * slot);
+  const auto first_keys = [&](std::size_t item) -> const std::byte* {
+    if (item >= units * items) return nullptr;
+    const Batch::Tile& tile = batch.tiles[item / items / shape.kv_heads];
+    const Batch::Run& run = batch.runs[tile.run];
+    const std::size_t position = run.start + tile.token, page = shape.first_visible(position) / kPage + item % items * kPages;
+    return page <= position / kPage ? keys_of(shape, layout, run, item / items % shape.kv_heads, page) : nullptr;
+  };
+  const auto threads = static_cast<std::size_t>(context.threads.size());
   context.threads.run(units * items, [&](std::size_t item, int thread) {
     const std::size_t unit = item / items;
     const Queries queries(shape, context, thread, batch, batch.tiles[unit / shape.kv_heads], unit % shape.kv_heads);
     const std::size_t first = queries.first_page(shape), from = first + item % items * kPages;
-    for (std::size_t page = from; page < from + kPages && page <= queries.last_page(); ++page) {
+    const std::size_t end = std::min(from + kPages, queries.last_page() + 1);
+    for (std::size_t page = from; page < end; ++page) {
       float* partial = batch.partials.data() + (unit * most_pages + page - first) * slot;
-      attend_page(shape, layout, context, queries, page, partial, partial + shape.group, partial + 2 * shape.group);
+      const std::byte* next =  // after the last the thread goes on there if all take turns
+          page + 1 < end ? keys_of(shape, layout, queries.run, queries.kv_head, page + 1) : first_keys(item + threads);
+      attend_page(shape, layout, context, queries, page, next, partial, partial + shape.group, partial + 2 * shape.group);
     }
   });
   context.threads.run(units, [&](std::size_t unit, int thread) {
