@@ -13,7 +13,9 @@ endif()
 if(KRAFLA_SANITIZE)
   target_compile_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE})
-  set(KRAFLA_UNHURRIED -O0)  # what takes longer to compile with sanitizers than to run
+  if(NOT KRAFLA_FUZZ)
+    set(KRAFLA_UNHURRIED -O0)  # what takes longer to compile with sanitizers than to run
+  endif()
 endif()
 
 # krafla_library(NAME [folders it may include ...]): a static library krafla_NAME of all sources in this folder (and its subfolders).

@@ -56,7 +56,7 @@ inline void product_rows(const float* const* a, const Element* b, size_t b_strid
   size_t j = 0;
   for (; j + kMany <= lanes; j += kMany, ahead.at = nullptr)
     product_block<Q, kProductVectors>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
-  for (; j + kWide <= lanes; j += kWide) product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride, {});
+  for (; j + kWide <= lanes; j += kWide, ahead.at = nullptr) product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
   if (j < lanes) product_rest<Q>(a, b + j, b_stride, k0, k1, c + j, c_stride);
 }
 
@@ -69,7 +69,7 @@ inline void product(const float* const* a, int n, const Element* b, size_t b_str
     i += count;
     ahead.at = nullptr;
   };
-  while (n - i == 3 || n - i > 4) rows(Index<3>{});
+  while (n - i == 3 || n - i > 4) rows(Index<3>{});  // one alone has too few sums: four are two and two
   while (n - i >= 2) rows(Index<2>{});
   if (n - i == 1) rows(Index<1>{});
 }
@@ -122,11 +122,11 @@ void quantize_kv(const float* x, size_t n, int8_t* q, uint16_t* d) {
   }
 }
 
-/// q8_0: the keys of a page as floats.
-inline void decode_keys_q8(const int8_t* from, size_t dim, float* scales, float* to) {
+/// q8_0: the keys [j0, j1) of a page as floats.
+inline void decode_keys_q8(const int8_t* from, size_t dim, int j0, int j1, float* scales, float* to) {
   const size_t blocks = (dim + kKvBlock - 1) / kKvBlock;
   decode_f16(reinterpret_cast<const uint16_t*>(from + dim * kPage), blocks * kPage, scales);
-  for (int j = 0; j < kPage; j += kLanes)
+  for (int j = j0; j < j1; j += kLanes)
     for (size_t b = 0; b < blocks; ++b) {
       const F scale = load(scales + b * kPage + j);
       const size_t end = b * kKvBlock + kKvBlock < dim ? b * kKvBlock + kKvBlock : dim;
@@ -221,15 +221,18 @@ void attend_page(const AttendPage& p) {
   }
   const int j0 = first / kWide * kWide, j1 = (last + kWide - 1) / kWide * kWide;  // keys that any query may see
   const size_t lanes = static_cast<size_t>(j1 - j0);
-  // Three queries read each key and value once: halves are taken as they are. More have them made floats first, if it pays.
-  const bool direct = p.type == KvType::f16 && p.nq <= (kConvertsHalves ? 8 : 3) && dim % kLanes == 0;
+  // Halves are taken as they are, converted anew for each three queries, while that is cheaper than to make them floats first.
+  constexpr int kMostDirect = kConvertsHalves ? 8 : 3;
+  const bool direct = p.type == KvType::f16 && p.nq <= kMostDirect && dim % kLanes == 0;
   if (direct) {
     product(p.q, p.nq, static_cast<const uint16_t*>(p.k) + j0, kPage, 0, p.head_dim, lanes, scores + j0, kPage,
             {static_cast<const uint8_t*>(p.v), kPage * sizeof(uint16_t)});
   } else {
     const float* k = p.type == KvType::f32 ? static_cast<const float*>(p.k) : keys;
-    if (p.type == KvType::f16) decode_f16(static_cast<const uint16_t*>(p.k), dim * kPage, keys);
-    if (p.type == KvType::q8_0) decode_keys_q8(static_cast<const int8_t*>(p.k), dim, scales, keys);
+    if (p.type == KvType::f16)
+      for (size_t at = static_cast<size_t>(j0); at < dim * kPage; at += kPage)
+        decode_f16(static_cast<const uint16_t*>(p.k) + at, lanes, keys + at);
+    if (p.type == KvType::q8_0) decode_keys_q8(static_cast<const int8_t*>(p.k), dim, j0, j1, scales, keys);
     if (p.type == KvType::q8_0)
       decode_values_q8(static_cast<const int8_t*>(p.v), dim, first, last, padded, scales, values);
     else
@@ -239,7 +242,7 @@ void attend_page(const AttendPage& p) {
   softmax_page(p, j0, j1, scores);
   // Queries with the same visible keys share the loads of V; invisible keys are never multiplied.
   for (int i = 0; i < p.nq;) {
-    constexpr int kMost = 12;
+    constexpr int kMost = 12;  // four times three
     const float* e[kMost];
     int n = 0;
     while (n < kMost && i + n < p.nq && p.first[i + n] == p.first[i] && p.last[i + n] == p.last[i]) {

@@ -17,7 +17,7 @@ class Context {
 
   const Kernels& kernels;
   ThreadPool threads;
-  const std::size_t tile_bytes = near_cache();  ///< of packed weights that a thread multiplies at a time
+  const std::size_t near_bytes = near_cache();  ///< of a thread: gemm() packs so many weights at a time where that helps
 
   /// At least `bytes` bytes, 64-byte aligned, of the thread's own; contents are lost at the next call.
   std::byte* scratch(int thread, std::size_t bytes) {

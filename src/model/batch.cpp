@@ -108,7 +108,7 @@ void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_
                    float* y, std::size_t y_stride, const std::uint8_t* next) {
   const Kernels& kernels = context.kernels;
   if (n >= kGemmRows) {
-    const std::size_t bytes = std::max(kernels.gemm_scratch(w.cols), context.tile_bytes);
+    const std::size_t bytes = std::max(kernels.gemm_scratch(w.cols), context.near_bytes);
     kernels.gemm(matrix(w), r0, r1, in.data, n, y, y_stride, context.scratch(thread, bytes), bytes, next);
   } else {
     for (std::size_t i = 0; i < n; ++i)
@@ -118,28 +118,35 @@ void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_
 
 RowRanges::RowRanges(const MatrixView& w, std::size_t n, std::size_t threads) : rows_(w.rows), shares_(2 * threads) {
   if (n >= kGemmRows) {
-    most_ = 8 * kTileRows;
-    least_ = kTileRows;
+    first_ = 8 * kTileRows;
+    last_ = kTileRows;
   } else {
     constexpr std::size_t kBytes = 24 << 10;
-    most_ = least_ = std::max<std::size_t>(1, kBytes / (w.q_bytes() / rows_) / kTileRows) * kTileRows;
+    first_ = last_ = std::max<std::size_t>(1, kBytes / (w.q_bytes() / rows_) / kTileRows) * kTileRows;
   }
-  if (least_ == most_)
-    full_ = rows_ / most_;
-  else if (rows_ > shares_ * most_)
-    full_ = (rows_ - shares_ * most_ + most_ - 1) / most_;
-  count_ = full_;
-  for (std::size_t row = full_ * most_; row < rows_; row += size(row)) ++count_;
+  std::size_t begin = 0;
+  for (std::size_t size = first_; size >= last_; size /= 2) {
+    const std::size_t ranges = ranges_of(size, begin);
+    count_ += ranges;
+    begin += ranges * size;
+  }
 }
 
-std::size_t RowRanges::size(std::size_t begin) const {
-  return std::clamp((rows_ - begin) / shares_ / kTileRows * kTileRows, least_, most_);
+std::size_t RowRanges::ranges_of(std::size_t size, std::size_t begin) const {
+  const std::size_t left = rows_ - std::min(rows_, begin);
+  if (size == last_) return (left + size - 1) / size;
+  return left < shares_ * size ? 0 : (left - shares_ * size) / size + 1;
 }
 
 RowRanges::Range RowRanges::operator[](std::size_t i) const {
-  std::size_t begin = std::min(i, full_) * most_;
-  for (std::size_t before = full_; before < i; ++before) begin += size(begin);
-  return {begin, std::min(rows_, begin + (i < full_ ? most_ : size(begin)))};
+  std::size_t begin = 0, size = first_;
+  for (std::size_t ranges = ranges_of(size, begin); i >= ranges && size > last_; ranges = ranges_of(size, begin)) {
+    i -= ranges;
+    begin += ranges * size;
+    size /= 2;
+  }
+  begin += i * size;
+  return {begin, std::min(rows_, begin + size)};
 }
 
 void multiply(Context& context, std::span<const Product> products, Activations in, std::size_t n) {

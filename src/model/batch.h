@@ -56,7 +56,7 @@ class Batch {
   AlignedArray<float> h;            // [n][dim]: normalized, or a block's output
   AlignedArray<float> q, k, v;      // [n][q_dim], [n][kv_dim], [n][kv_dim]
   AlignedArray<float> gate;         // [n][max(q_dim, hidden_dim, lin_values)]
-  AlignedArray<float> pieces;       // of each thread: rows of gate and up, [2][n][rows]
+  AlignedArray<float> pieces;       // of each thread: rows of gate and up, [2][n][rows of a range]
   AlignedArray<float> mixed;        // [n][max(q_dim, lin_values)]: attention's output
   AlignedArray<float> lin, conv;    // [n][channels, padded] each: linear attention's queries, keys and values, before and after
   AlignedArray<float> beta, decay;  // [n][lin_v_heads] each
@@ -98,7 +98,8 @@ void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_
 inline const std::uint8_t* weights_at(const MatrixView& w, std::size_t row) { return w.q + row * (w.q_bytes() / w.rows); }
 
 /// How a matrix's rows are handed out to threads for n activation rows: in multiples of the tile, enough bytes to outweigh handing them
-/// out. Many first, since tiles that meet an activation row together fetch it once; few at last, so that the threads end together.
+/// out. For several rows, which are multiplied tile by tile, many first, since tiles that meet an activation row together fetch it once,
+/// and half as many while a thread's share is less than two of them, so that the threads end together.
 class RowRanges {
  public:
   RowRanges(const MatrixView& w, std::size_t n, std::size_t threads);
@@ -107,14 +108,15 @@ class RowRanges {
     std::size_t begin, end;
   };
   std::size_t count() const { return count_; }
-  std::size_t most() const { return most_; }  ///< rows of any range
+  std::size_t most() const { return (*this)[0].end; }  ///< rows of any range
   Range operator[](std::size_t i) const;
 
  private:
-  std::size_t size(std::size_t begin) const;  // of the range that begins there, were the matrix endless
+  std::size_t ranges_of(std::size_t size, std::size_t begin) const;  // how many of so many rows follow from row `begin` on
 
-  std::size_t rows_, most_, least_, shares_;
-  std::size_t full_ = 0, count_ = 0;  // ranges of most_ rows at the beginning; all of them
+  std::size_t rows_, shares_;
+  std::size_t first_, last_;  // rows of the first ranges and of the last, halved in between
+  std::size_t count_ = 0;
 };
 
 /// All products in one parallel loop; they share the activations.

@@ -7,12 +7,16 @@ struct Extra {
   int16_t wide[8][32];
 };
 using Blocks8 = EightBlocks<Extra>;
+/// As in m256.h, which says why the sums fit.
+inline void halve_minus8(int32_t (&minus8)[8]) {
+  for (int b = 0; b < 8; b += 4) {
+    const __m128i half = _mm_srai_epi32(load_i(minus8 + b), 1);
+    store_i(minus8 + b, _mm_blend_epi16(half, _mm_slli_epi32(half, 16), 0xaa));
+  }
+}
 inline void pack_extra(Blocks8& x) {
   pack_int16(x.q, x.extra.wide);
-  for (int b = 0; b < 8; b += 4) {  // minus8 as two int16 of half of it each: m256.h says why these fit
-    const __m128i half = _mm_srai_epi32(load_i(x.minus8 + b), 1);
-    store_i(x.minus8 + b, _mm_blend_epi16(half, _mm_slli_epi32(half, 16), 0xaa));
-  }
+  halve_minus8(x.minus8);
 }
 
 /// Eight int16 partial sums of 16 weights with 16 quants. |w| is the unsigned side: 2*128*127 fits int16, -128 included.

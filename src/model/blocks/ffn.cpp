@@ -13,17 +13,18 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
   const Activations in = quantize_rows(batch, context, batch.h.data(), dim, n);
   const auto threads = static_cast<std::size_t>(context.threads.size());
   const RowRanges ranges(layer.w1, n, threads);
-  const std::size_t stride = ranges.most(), piece = n * stride;
+  const std::size_t piece = n * ranges.most();
   batch.pieces.grow(2 * threads * piece);
   context.threads.run(ranges.count(), [&](std::size_t item, int thread) {
     const auto [r0, r1] = ranges[item];
+    const std::size_t stride = r1 - r0;
     float* const gate = batch.pieces.data() + 2 * static_cast<std::size_t>(thread) * piece;
     float* const up = gate + piece;
     const bool more = item + threads < ranges.count();
     multiply_rows(context, thread, layer.w1, r0, r1, in, n, gate, stride, weights_at(layer.w3, r0));
     multiply_rows(context, thread, layer.w3, r0, r1, in, n, up, stride,
                   more ? weights_at(layer.w1, ranges[item + threads].begin) : nullptr);
-    for (std::size_t i = 0; i < n; ++i) act(gated + i * hidden + r0, gate + i * stride, up + i * stride, r1 - r0);
+    for (std::size_t i = 0; i < n; ++i) act(gated + i * hidden + r0, gate + i * stride, up + i * stride, stride);
   });
 
   observe(batch, context, layer_index, MliSlot::down, gated, n);
