@@ -63,15 +63,14 @@ inline void product_rows(const float* const* a, const Element* b, size_t b_strid
 template <class Element>
 inline void product(const float* const* a, int n, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c,
                     size_t c_stride, Ahead ahead = {}) {
-  int i = 0;
-  const auto rows = [&](auto count) {
+  const auto rows = [&](int i, auto count) {
     product_rows<count>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
-    i += count;
     ahead.at = nullptr;
   };
-  while (n - i == 3 || n - i > 4) rows(Index<3>{});  // one alone has too few sums: four are two and two
-  while (n - i >= 2) rows(Index<2>{});
-  if (n - i == 1) rows(Index<1>{});
+  int i = 0;
+  for (; n - i == 3 || n - i > 4; i += 3) rows(i, Index<3>{});  // one alone has too few sums: four are two and two
+  for (; n - i >= 2; i += 2) rows(i, Index<2>{});
+  if (n - i == 1) rows(i, Index<1>{});
 }
 
 inline void decode_f16(const uint16_t* from, size_t n, float* to) {  // n: a multiple of 8

@@ -94,10 +94,10 @@ inline F load_scales_tail(const void* d, size_t i, size_t count) {
 /// Fetches what comes 4096 columns later, some rows: the processors' own prefetching is not enough (isa/README.md has figures). From `end`
 /// on the thread goes on `jump` bytes further; beyond the file it does no harm.
 template <bool q4>
-inline void prefetch_ahead(const uint8_t* w, uintptr_t end, uintptr_t jump) {
-  uintptr_t ahead = reinterpret_cast<uintptr_t>(w) + (q4 ? 2048 : 4096);
+inline void prefetch_ahead(const uint8_t* w, const uint8_t* end, ptrdiff_t jump) {
+  const uint8_t* ahead = w + (q4 ? 2048 : 4096);
   ahead += ahead >= end ? jump : 0;
-  unroll<q4 ? 2 : 4>([&](auto i) { __builtin_prefetch(reinterpret_cast<const void*>(ahead + i * 64)); });
+  unroll<q4 ? 2 : 4>([&](auto i) { __builtin_prefetch(ahead + i * 64); });
 }
 
 /// tail = blocks mod 8. Flat: g++ 12 may leave the conversion of scales a call.
@@ -105,8 +105,8 @@ template <bool q4, bool f16, int tail>
 __attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y, const uint8_t* next) {
   const size_t blocks = w.cols / 32;
   const size_t whole = blocks - tail;
-  const uintptr_t end = reinterpret_cast<uintptr_t>(w.q + row1 * blocks * block_bytes<q4>);
-  const uintptr_t jump = next != nullptr ? reinterpret_cast<uintptr_t>(next) - end : 0;
+  const uint8_t* const end = w.q + row1 * blocks * block_bytes<q4>;
+  const ptrdiff_t jump = next != nullptr ? next - end : 0;
   for (size_t r = row0; r < row1; ++r) {
     const uint8_t* row = w.q + r * blocks * block_bytes<q4>;
     const Blocks8* group = x;
