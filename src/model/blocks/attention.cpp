@@ -30,6 +30,7 @@ struct Shape {
         pages(layout.group(index)) {}
 
   std::size_t first_visible(std::size_t position) const { return window != 0 && position >= window ? position + 1 - window : 0; }
+  std::size_t first_page(std::size_t position) const { return first_visible(position) / kPage; }
 };
 
 void project(const Model& model, std::size_t layer_index, Context& context, Batch& batch) {
@@ -162,7 +163,7 @@ struct Queries {
            (kv_head * shape.group + i % shape.group) * shape.head_dim;
   }
   std::size_t position(std::size_t token) const { return run.start + tile.token + token; }
-  std::size_t first_page(const Shape& shape) const { return shape.first_visible(position(0)) / kPage; }
+  std::size_t first_page(const Shape& shape) const { return shape.first_page(position(0)); }
   std::size_t last_page() const { return position(tile.tokens - 1) / kPage; }
 
   const Batch::Tile& tile;
@@ -253,7 +254,7 @@ void attend_by_pages(const Shape& shape, const KvLayout& layout, Context& contex
     if (item >= units * items) return nullptr;
     const Batch::Tile& tile = batch.tiles[item / items / shape.kv_heads];
     const Batch::Run& run = batch.runs[tile.run];
-    const std::size_t position = run.start + tile.token, page = shape.first_visible(position) / kPage + item % items * kPages;
+    const std::size_t position = run.start + tile.token, page = shape.first_page(position) + item % items * kPages;
     return page <= position / kPage ? keys_of(shape, layout, run, item / items % shape.kv_heads, page) : nullptr;
   };
   const auto threads = static_cast<std::size_t>(context.threads.size());
@@ -288,7 +289,7 @@ void attend(const Shape& shape, const KvLayout& layout, Context& context, Batch&
   for (const Batch::Tile& tile : batch.tiles) {
     const std::size_t position = batch.runs[tile.run].start + tile.token;
     single = single && tile.tokens == 1;
-    most_pages = std::max(most_pages, position / kPage - shape.first_visible(position) / kPage + 1);
+    most_pages = std::max(most_pages, position / kPage - shape.first_page(position) + 1);
   }
   const std::size_t units = batch.tiles.size() * shape.kv_heads;
   const bool split = single && context.threads.size() > 1 && most_pages >= kManyPages &&
