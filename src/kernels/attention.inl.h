@@ -6,26 +6,17 @@ inline W load_wide(const uint16_t* p) { return load16_f16(p); }
 inline F load_narrow(const float* p) { return load(p); }
 inline F load_narrow(const uint16_t* p) { return load_f16(p); }
 
-/// What is read after B, and is fetched meanwhile: as many bytes as B has, row by row. Null: nothing.
-struct Ahead {
-  const uint8_t* at;
-  size_t row_bytes;
-
-  void fetch(size_t row) const {
-    if (at == nullptr) return;
-    for (size_t i = 0; i < row_bytes; i += 64) __builtin_prefetch(at + row * row_bytes + i, 0, 2);
-  }
-};
+constexpr size_t kManyLanes = kProductVectors * kWide;  // of a product_block, where there are so many
 
 /// Q queries, V vectors of lanes: c[i * c_stride + 16v] for rows a[i] of k1 - k0 factors, b rows b_stride apart, of f32 or f16.
 template <int Q, int V, class Element>
 inline void product_block(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, float* c, size_t c_stride,
-                          Ahead ahead) {
+                          Ahead& ahead) {
   W acc[Q][V];
   unroll<Q>([&](auto i) { unroll<V>([&](auto v) { acc[i][v] = set16(0.0f); }); });
   for (int k = k0; k < k1; ++k) {
     const Element* row = b + static_cast<size_t>(k) * b_stride;
-    ahead.fetch(static_cast<size_t>(k - k0));
+    ahead.fetch();
     W bv[V];
     unroll<V>([&](auto v) { bv[v] = load_wide(row + v * kWide); });
     unroll<Q>([&](auto i) {
@@ -51,22 +42,20 @@ inline void product_rest(const float* const* a, const Element* b, size_t b_strid
 /// Q rows over `lanes` (a multiple of 8) columns.
 template <int Q, class Element>
 inline void product_rows(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c, size_t c_stride,
-                         Ahead ahead) {
-  constexpr size_t kMany = kProductVectors * kWide;
+                         Ahead& ahead) {
   size_t j = 0;
-  for (; j + kMany <= lanes; j += kMany, ahead.at = nullptr)
-    product_block<Q, kProductVectors>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
-  for (; j + kWide <= lanes; j += kWide, ahead.at = nullptr) product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
+  for (; j + kManyLanes <= lanes; j += kManyLanes) product_block<Q, kProductVectors>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
+  for (; j + kWide <= lanes; j += kWide) product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
   if (j < lanes) product_rest<Q>(a, b + j, b_stride, k0, k1, c + j, c_stride);
 }
 
+/// n rows; `after` (or null) is what is read next, of after_bytes bytes.
 template <class Element>
 inline void product(const float* const* a, int n, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c,
-                    size_t c_stride, Ahead ahead = {}) {
-  const auto rows = [&](int i, auto count) {
-    product_rows<count>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
-    ahead.at = nullptr;
-  };
+                    size_t c_stride, const uint8_t* after = nullptr, size_t after_bytes = 0) {
+  const size_t passes = static_cast<size_t>((n + 2) / 3) * (lanes / kManyLanes + lanes % kManyLanes / kWide);
+  Ahead ahead(after, after_bytes, passes * static_cast<size_t>(k1 - k0));
+  const auto rows = [&](int i, auto count) { product_rows<count>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead); };
   int i = 0;
   for (; n - i == 3 || n - i > 4; i += 3) rows(i, Index<3>{});  // one alone has too few sums: four are two and two
   for (; n - i >= 2; i += 2) rows(i, Index<2>{});
@@ -225,7 +214,7 @@ void attend_page(const AttendPage& p) {
   const bool direct = p.type == KvType::f16 && p.nq <= kMostDirect && dim % kLanes == 0;
   if (direct) {
     product(p.q, p.nq, static_cast<const uint16_t*>(p.k) + j0, kPage, 0, p.head_dim, lanes, scores + j0, kPage,
-            {static_cast<const uint8_t*>(p.v), kPage * sizeof(uint16_t)});
+            static_cast<const uint8_t*>(p.v) + first * dim * sizeof(uint16_t), static_cast<size_t>(last - first) * dim * sizeof(uint16_t));
   } else {
     const float* k = p.type == KvType::f32 ? static_cast<const float*>(p.k) : keys;
     if (p.type == KvType::f16)
@@ -251,7 +240,7 @@ void attend_page(const AttendPage& p) {
     float* const o = p.o + i * p.o_stride;
     if (direct)
       product(e, n, static_cast<const uint16_t*>(p.v), dim, p.first[i], p.last[i], dim, o, p.o_stride,
-              {static_cast<const uint8_t*>(p.next_k), dim * sizeof(uint16_t)});
+              i == 0 ? static_cast<const uint8_t*>(p.next_k) : nullptr, dim * kPage * sizeof(uint16_t));
     else
       product(e, n, values, padded, p.first[i], p.last[i], padded, o, p.o_stride);
     i += n;

@@ -162,23 +162,11 @@ inline F load_scales_of(const Matrix& w, size_t i, size_t count) {
   return load(lanes);
 }
 
-/// The next tile's bytes, asked for in pieces between other work, so that memory never waits for the ALUs.
-struct Fetch {
-  const uint8_t* at;
-  const uint8_t* end;
-  size_t piece;  // bytes
-
-  void next() {
-    const uint8_t* const to = at + piece < end ? at + piece : end;
-    for (; at < to; at += 64) __builtin_prefetch(at, 0, 2);
-  }
-};
-
 /// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows after another, and
 /// scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks, by class (b mod 8), but read in the file's.
 /// A piece is fetched for each block.
 template <bool q4>
-void pack_tile(const Matrix& w, size_t row, size_t row1, Fetch fetch, uint8_t* tile, float* scales) {
+void pack_tile(const Matrix& w, size_t row, size_t row1, Ahead& ahead, uint8_t* tile, float* scales) {
   const size_t blocks = w.cols / 32;
   const uint8_t* rows[kOwnTileRows];
   size_t first[kOwnTileRows];
@@ -193,7 +181,7 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, Fetch fetch, uint8_t* t
   for (size_t b0 = 0; b0 < blocks; b0 += kLanes) {
     const size_t count = blocks - b0 < kLanes ? blocks - b0 : kLanes;
     for (size_t c = 0; c < count; ++c) {
-      fetch.next();
+      ahead.fetch();
       for (size_t v = 0; v < kTileVectors; ++v)
         pack_block<q4>(rows + v * kWide, b0 + c, tile + ((place[c] + b0 / kLanes) * kTileVectors + v) * tile_block_bytes<q4>);
     }
@@ -206,10 +194,10 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, Fetch fetch, uint8_t* t
   }
 }
 
-/// T activation rows against a packed tile: y[t * y_stride + row of the tile]. Eight pieces are fetched.
+/// T activation rows against a packed tile: y[t * y_stride + row of the tile]. A piece is fetched for each block.
 template <bool q4, int T>
 __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
-                                                      Fetch& fetch, float* y, size_t y_stride) {
+                                                      Ahead& ahead, float* y, size_t y_stride) {
   constexpr int R = kTileVectors;
   const Blocks8* x[T];
   unroll<T>([&](auto t) { x[t] = rows[t]; });
@@ -217,11 +205,11 @@ __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const
   unroll<T>([&](auto t) { unroll<R>([&](auto r) { __builtin_prefetch(y + t * y_stride + r * kWide, 1); }); });
   W lanes[kLanes][T][R];  // the lanes of A3
   for (int c = 0; c < kLanes; ++c) {
-    fetch.next();
     W acc[T][R];
     unroll<T>([&](auto t) { unroll<R>([&](auto r) { acc[t][r] = set16(0.0f); }); });
     for (size_t g = 0; g * kLanes + static_cast<size_t>(c) < blocks; ++g) {
       WI sums[T][R];
+      ahead.fetch();
       tile_isums<q4, T>(tile, x, g, c, sums);
       W dw[R];
       unroll<R>([&](auto r) { dw[r] = load16(scales + r * kWide); });
@@ -242,22 +230,21 @@ __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const
 
 /// multiply_tile for `count` <= T rows.
 template <bool q4, int T>
-inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks, Fetch& fetch,
+inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks, Ahead& ahead,
                              float* y, size_t y_stride) {
   if constexpr (T > 1) {
-    if (count < T) return multiply_tile_by<q4, T - 1>(count, tile, scales, rows, blocks, fetch, y, y_stride);
+    if (count < T) return multiply_tile_by<q4, T - 1>(count, tile, scales, rows, blocks, ahead, y, y_stride);
   }
-  multiply_tile<q4, T>(tile, scales, rows, blocks, fetch, y, y_stride);
+  multiply_tile<q4, T>(tile, scales, rows, blocks, ahead, y, y_stride);
 }
 
 template <bool q4>
 void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, uint8_t* scratch,
                size_t scratch_bytes, const uint8_t* after) {
-  // Few rows of activations take less time to multiply than a tile takes to come: half of it is fetched while the tile before is packed.
+  // What comes next is fetched all along, as evenly as it goes: packing takes the time of some kPackRows activation rows.
   // Where many are more than a near cache holds, which scratch is, each of them meets all the tiles in scratch before the next ones come;
   // else a tile stays in the first level and they pass by.
-  constexpr size_t kMany = 64, kTogether = 8;
-  const bool many = n >= kMany;
+  constexpr size_t kMany = 64, kTogether = 8, kPackRows = 4;
   const size_t blocks = w.cols / 32;
   const size_t groups = groups_of(w.cols);
   const size_t row_bytes = blocks * block_bytes<q4>;
@@ -265,20 +252,20 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
   const size_t packed_bytes = scales_at + blocks * kOwnTileRows * sizeof(float);
   const size_t calls = (n + kTileActivations - 1) / kTileActivations;
   const auto at_most = [](size_t a, size_t most) { return a < most ? a : most; };
-  const bool far = many && n * activation_bytes(w.cols) > scratch_bytes;
+  const bool far = n >= kMany && n * activation_bytes(w.cols) > scratch_bytes;
   const size_t together = kOwnTileRows * (far ? at_most(scratch_bytes / packed_bytes, kTogether) : 1);
   for (size_t row = row0; row < row1; row += together) {
     const size_t end = at_most(row + together, row1);
     const size_t tiles = (end - row + kOwnTileRows - 1) / kOwnTileRows;
     const uint8_t* const next = end < row1 ? w.q + end * row_bytes : after;
     const size_t next_bytes = (end < row1 ? at_most(row1 - end, together) : after != nullptr ? kOwnTileRows : 0) * row_bytes;
-    const uint8_t* const middle = many ? next : next + next_bytes / 2;
+    const size_t early = next_bytes * kPackRows / (kPackRows + n);
+    Ahead in_packing(next, early, tiles * blocks);
     for (size_t tile = 0; tile < tiles; ++tile) {
       uint8_t* const packed = scratch + tile * packed_bytes;
-      pack_tile<q4>(w, row + tile * kOwnTileRows, row1, {next, middle, (next_bytes / 2 + blocks - 1) / blocks}, packed,
-                    reinterpret_cast<float*>(packed + scales_at));
+      pack_tile<q4>(w, row + tile * kOwnTileRows, row1, in_packing, packed, reinterpret_cast<float*>(packed + scales_at));
     }
-    Fetch fetch{middle, next + next_bytes, (next_bytes / (8 * calls * tiles) + 63) / 64 * 64};
+    Ahead in_products(next == nullptr ? nullptr : next + early, next_bytes - early, tiles * calls * blocks);
     for (size_t i = 0; i < n;) {
       const int count = static_cast<int>(at_most(n - i, kTileActivations));
       const Blocks8* a[kTileActivations];
@@ -289,10 +276,10 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
         const size_t first = row + tile * kOwnTileRows, rows = at_most(row1 - first, kOwnTileRows);
         float* to = y + i * y_stride + (first - row0);
         if (rows == kOwnTileRows) {
-          multiply_tile_by<q4, kTileActivations>(count, packed, scales, a, blocks, fetch, to, y_stride);
+          multiply_tile_by<q4, kTileActivations>(count, packed, scales, a, blocks, in_products, to, y_stride);
         } else {
           float out[kTileActivations][kOwnTileRows];
-          multiply_tile_by<q4, kTileActivations>(count, packed, scales, a, blocks, fetch, out[0], kOwnTileRows);
+          multiply_tile_by<q4, kTileActivations>(count, packed, scales, a, blocks, in_products, out[0], kOwnTileRows);
           for (int t = 0; t < count; ++t, to += y_stride) __builtin_memcpy(to, out[t], rows * sizeof(float));
         }
       }

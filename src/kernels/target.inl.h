@@ -9,6 +9,22 @@ inline V set(float x) {
     return set1(x);
 }
 
+/// What is read next and is fetched meanwhile, a piece now and then between other work: more than memory gives at a time would fill the
+/// queue of outstanding lines, and the work would wait for it.
+struct Ahead {
+  const uint8_t* at;
+  size_t piece;  // bytes
+
+  /// `bytes` bytes in so many pieces; null: nothing.
+  Ahead(const uint8_t* from, size_t bytes, size_t pieces)
+      : at(from), piece(from == nullptr || pieces == 0 ? 0 : (bytes + pieces - 1) / pieces) {}
+
+  void fetch() {
+    for (size_t i = 0; i < piece; i += 64) __builtin_prefetch(at + i, 0, 2);
+    at += piece;
+  }
+};
+
 // clang-format off
 #include "base/float_math.inl.h"
 #include "kernels/elementwise.inl.h"

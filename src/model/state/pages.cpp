@@ -50,10 +50,13 @@ PagePool::Page PagePool::take(KvLayout::Group group) {
 
 /// Under the mutex.
 void PagePool::make_slab(KvLayout::Group group) {
-  constexpr std::size_t kSlab = 2 * kHugePage;  // what is not touched of it costs nothing
+  // Whole huge pages, as many as leave little over, for what is not of a huge page is read slower. What is not touched costs nothing.
+  constexpr std::size_t kMostHuge = 16;
   const std::size_t stride = (layout_.page_bytes(group) + 63) / 64 * 64;
-  const std::size_t count = std::max<std::size_t>(kSlab / stride, 1);
-  AlignedArray<std::byte> slab(count * stride);
+  std::size_t bytes = (stride + kHugePage - 1) / kHugePage * kHugePage;
+  for (std::size_t more = 0; bytes % stride > bytes / 16 && more < kMostHuge; ++more) bytes += kHugePage;
+  const std::size_t count = bytes / stride;
+  AlignedArray<std::byte> slab(bytes);
   free_[group].reserve(made_[group] + count);  // so that giving a page back never allocates
   for (std::size_t i = count; i-- > 0;) free_[group].push_back(slab.data() + i * stride);
   made_[group] += count;
