@@ -49,7 +49,7 @@ inline void product_rows(const float* const* a, const Element* b, size_t b_strid
   if (j < lanes) product_rest<Q>(a, b + j, b_stride, k0, k1, c + j, c_stride);
 }
 
-/// n rows; `after` (or null) is what is read next, of after_bytes bytes.
+/// n rows; `after` is what is read next, of after_bytes bytes (0: that is not known).
 template <class Element>
 inline void product(const float* const* a, int n, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c,
                     size_t c_stride, const uint8_t* after = nullptr, size_t after_bytes = 0) {
@@ -240,7 +240,7 @@ void attend_page(const AttendPage& p) {
     float* const o = p.o + i * p.o_stride;
     if (direct)
       product(e, n, static_cast<const uint16_t*>(p.v), dim, p.first[i], p.last[i], dim, o, p.o_stride,
-              i == 0 ? static_cast<const uint8_t*>(p.next_k) : nullptr, dim * kPage * sizeof(uint16_t));
+              static_cast<const uint8_t*>(p.next_k), i == 0 && p.next_k != nullptr ? dim * kPage * sizeof(uint16_t) : 0);
     else
       product(e, n, values, padded, p.first[i], p.last[i], padded, o, p.o_stride);
     i += n;

@@ -265,7 +265,7 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
       uint8_t* const packed = scratch + tile * packed_bytes;
       pack_tile<q4>(w, row + tile * kOwnTileRows, row1, in_packing, packed, reinterpret_cast<float*>(packed + scales_at));
     }
-    Ahead in_products(next == nullptr ? nullptr : next + early, next_bytes - early, tiles * calls * blocks);
+    Ahead in_products(next + early, next_bytes - early, tiles * calls * blocks);
     for (size_t i = 0; i < n;) {
       const int count = static_cast<int>(at_most(n - i, kTileActivations));
       const Blocks8* a[kTileActivations];

@@ -1,9 +1,11 @@
 // Nothing is allocated for a token: what decoding needs is there after the first steps, but for a new page every 64 positions.
+// And where there is no memory, nothing that is in use is lost or given out twice.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <string>
 #include <vector>
@@ -13,9 +15,11 @@
 namespace {
 
 std::atomic<long> allocations{0};
+std::atomic<long> refused{0};  // which allocation from here on fails, counted from 1; 0: none
 
 void* counted_new(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
+  if (refused > 0 && refused.fetch_sub(1) == 1) throw std::bad_alloc();
   void* memory = nullptr;
   if (::posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment, size) != 0) throw std::bad_alloc();
   return memory;
@@ -61,6 +65,28 @@ TEST(Allocation, NoneForATokenWithinAPage) {
       EXPECT_GT(allocations - before, 0);  // the count counts
     }
   }
+}
+
+TEST(Allocation, PagesOutliveOneThatFails) {
+  Context context(choose_kernels(""), 1);
+  const Model model(std::string(KRAFLA_TEST_DATA) + "/models/llama3-q8.mlb", context.threads);
+  const KvLayout layout(model.mlb(), KvType::f16);
+  const std::size_t bytes = layout.page_bytes(KvLayout::full);
+  long failures = 0;
+  for (bool failed = true; failed; ++failures) {
+    PagePool pool(layout);
+    refused = failures + 1;
+    try {
+      pool.take(KvLayout::full);
+      failed = false;
+    } catch (const std::bad_alloc&) {
+    }
+    refused = 0;
+    PagePool::Page pages[3];
+    for (int i = 0; i < 3; ++i) std::memset((pages[i] = pool.take(KvLayout::full)).get(), i + 1, bytes);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(static_cast<int>(pages[i].get()[bytes - 1]), i + 1) << "after failure " << failures;
+  }
+  EXPECT_GT(failures, 3);  // the list of slabs, that of free pages, the page's count
 }
 
 }  // namespace

@@ -50,17 +50,16 @@ PagePool::Page PagePool::take(KvLayout::Group group) {
 
 /// Under the mutex.
 void PagePool::make_slab(KvLayout::Group group) {
-  // Whole huge pages, as many as leave little over, for what is not of a huge page is read slower. What is not touched costs nothing.
-  constexpr std::size_t kMostHuge = 16;
+  // Whole huge pages, for what is not of one is read slower: so many that at most a sixteenth is left over, as is so from 32 MB on at
+  // the latest. What is not touched costs address space only.
   const std::size_t stride = (layout_.page_bytes(group) + 63) / 64 * 64;
   std::size_t bytes = (stride + kHugePage - 1) / kHugePage * kHugePage;
-  for (std::size_t more = 0; bytes % stride > bytes / 16 && more < kMostHuge; ++more) bytes += kHugePage;
+  while (bytes % stride > bytes / 16) bytes += kHugePage;
   const std::size_t count = bytes / stride;
-  AlignedArray<std::byte> slab(bytes);
+  std::byte* const slab = slabs_.emplace_back(bytes).data();
   free_[group].reserve(made_[group] + count);  // so that giving a page back never allocates
-  for (std::size_t i = count; i-- > 0;) free_[group].push_back(slab.data() + i * stride);
+  for (std::size_t i = count; i-- > 0;) free_[group].push_back(slab + i * stride);
   made_[group] += count;
-  slabs_.push_back(std::move(slab));
 }
 
 void PagePool::give_back(KvLayout::Group group, std::byte* page) {
