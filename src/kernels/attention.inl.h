@@ -49,12 +49,13 @@ inline void product_rows(const float* const* a, const Element* b, size_t b_strid
   if (j < lanes) product_rest<Q>(a, b + j, b_stride, k0, k1, c + j, c_stride);
 }
 
-/// n rows; `after` is what is read next, of after_bytes bytes (0: that is not known).
+/// n rows; `after` is what is read next, of after_bytes bytes, or null.
 template <class Element>
 inline void product(const float* const* a, int n, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c,
-                    size_t c_stride, const uint8_t* after = nullptr, size_t after_bytes = 0) {
+                    size_t c_stride, const void* after = nullptr, size_t after_bytes = 0) {
+  // A piece with each k of every product_block below: of three rows or what is left, and of kManyLanes or kWide lanes.
   const size_t passes = static_cast<size_t>((n + 2) / 3) * (lanes / kManyLanes + lanes % kManyLanes / kWide);
-  Ahead ahead(after, after_bytes, passes * static_cast<size_t>(k1 - k0));
+  Ahead ahead(static_cast<const uint8_t*>(after), after != nullptr ? after_bytes : 0, passes * static_cast<size_t>(k1 - k0));
   const auto rows = [&](int i, auto count) { product_rows<count>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead); };
   int i = 0;
   for (; n - i == 3 || n - i > 4; i += 3) rows(i, Index<3>{});  // one alone has too few sums: four are two and two
@@ -212,14 +213,14 @@ void attend_page(const AttendPage& p) {
   // Halves are taken as they are, converted anew for each three queries, while that is cheaper than to make them floats first.
   constexpr int kMostDirect = kConvertsHalves ? 8 : 3;
   const bool direct = p.type == KvType::f16 && p.nq <= kMostDirect && dim % kLanes == 0;
+  const auto *const k_f16 = static_cast<const uint16_t*>(p.k), *const v_f16 = static_cast<const uint16_t*>(p.v);  // if they are
   if (direct) {
-    product(p.q, p.nq, static_cast<const uint16_t*>(p.k) + j0, kPage, 0, p.head_dim, lanes, scores + j0, kPage,
-            static_cast<const uint8_t*>(p.v) + first * dim * sizeof(uint16_t), static_cast<size_t>(last - first) * dim * sizeof(uint16_t));
+    product(p.q, p.nq, k_f16 + j0, kPage, 0, p.head_dim, lanes, scores + j0, kPage, v_f16 + first * dim,
+            static_cast<size_t>(last - first) * dim * sizeof(uint16_t));
   } else {
     const float* k = p.type == KvType::f32 ? static_cast<const float*>(p.k) : keys;
     if (p.type == KvType::f16)
-      for (size_t at = static_cast<size_t>(j0); at < dim * kPage; at += kPage)
-        decode_f16(static_cast<const uint16_t*>(p.k) + at, lanes, keys + at);
+      for (size_t at = static_cast<size_t>(j0); at < dim * kPage; at += kPage) decode_f16(k_f16 + at, lanes, keys + at);
     if (p.type == KvType::q8_0) decode_keys_q8(static_cast<const int8_t*>(p.k), dim, j0, j1, scales, keys);
     if (p.type == KvType::q8_0)
       decode_values_q8(static_cast<const int8_t*>(p.v), dim, first, last, padded, scales, values);
@@ -239,8 +240,7 @@ void attend_page(const AttendPage& p) {
     }
     float* const o = p.o + i * p.o_stride;
     if (direct)
-      product(e, n, static_cast<const uint16_t*>(p.v), dim, p.first[i], p.last[i], dim, o, p.o_stride,
-              static_cast<const uint8_t*>(p.next_k), i == 0 && p.next_k != nullptr ? dim * kPage * sizeof(uint16_t) : 0);
+      product(e, n, v_f16, dim, p.first[i], p.last[i], dim, o, p.o_stride, i == 0 ? p.next_k : nullptr, dim * kPage * sizeof(uint16_t));
     else
       product(e, n, values, padded, p.first[i], p.last[i], padded, o, p.o_stride);
     i += n;
