@@ -31,6 +31,7 @@ SOURCES := $(shell find src include cmake CMakeLists.txt CMakePresets.json)
 CXX_FOLDERS := $(wildcard src include tests fuzz)
 PYTHON := $(shell find tools tests bench -name '*.py')
 TIDY := run-clang-tidy-19 -quiet -j $(JOBS) -p build/dev
+BLACK := black -q -l 110 -C
 # A test that hangs must not hold the rest.
 CTEST := ctest -j$(JOBS) --output-on-failure --timeout 900
 # What needs the real model is not among the fast tests.
@@ -112,6 +113,7 @@ lint: setup-lint  ## format, clang-tidy, include rules, scripts
 	@shellcheck tools/*.sh tests/*.sh .ci/run
 	@python3 -W error -c 'import pathlib, sys; [compile(pathlib.Path(path).read_text(), path, "exec") for path in sys.argv[1:]]' $(PYTHON)
 	@pyflakes3 $(PYTHON)
+	@$(BLACK) --check $(PYTHON)
 	@echo "lint: no complaints"
 
 analyze: setup-lint  ## clang's static analyzer over src/ (slow)
@@ -119,8 +121,9 @@ analyze: setup-lint  ## clang's static analyzer over src/ (slow)
 	@$(TIDY) -checks='-*,clang-analyzer-*,-clang-analyzer-optin.performance.Padding' "^$(CURDIR)/src/" >build/dev/analyze.log 2>&1 || \
 	  { grep -E -A4 'error:|warning:' build/dev/analyze.log; exit 1; }
 
-format: setup-format  ## writes the C++ in the one format
+format: setup-format  ## writes C++ and Python in the one format
 	@find $(CXX_FOLDERS) -name '*.cpp' -o -name '*.h' -o -name '*.hpp' -o -name '*.c' | xargs clang-format-19 -i
+	@$(BLACK) $(PYTHON)
 
 fuzz: setup-fuzz  ## each fuzz target for FUZZ_SECONDS=60, from its corpus
 	@cmake --preset fuzz -DKRAFLA_TESTS=OFF >&2 && cmake --build build/fuzz >&2

@@ -44,18 +44,27 @@ def main():
     for kind in KINDS:
         model = ["--shape", "smollm2-135m", "--type", kind]
         decode = ["-n", 32, "-t", threads[-1]]
-        panels["positions before"][kind] = milliseconds(bench(options.krafla, *model, *decode, "--depth", ",".join(map(str, DEPTHS)))["decode"], "depth")
-        panels["threads"][kind] = milliseconds(bench(options.krafla, *model, "-n", 64, "-t", ",".join(map(str, threads)))["decode"], "threads")
+        panels["positions before"][kind] = milliseconds(
+            bench(options.krafla, *model, *decode, "--depth", ",".join(map(str, DEPTHS)))["decode"], "depth"
+        )
+        panels["threads"][kind] = milliseconds(
+            bench(options.krafla, *model, "-n", 64, "-t", ",".join(map(str, threads)))["decode"], "threads"
+        )
         sizes = []
         for shape in SHAPES:
             print(f"{kind} {shape}", file=sys.stderr, flush=True)
             report = bench(options.krafla, "--shape", shape, "--type", kind, "-n", 16, "-t", threads[-1])
-            sizes += [(report["bytes"] / 1e9, time, limit) for _, time, limit in milliseconds(report["decode"], "depth")]
+            sizes += [
+                (report["bytes"] / 1e9, time, limit)
+                for _, time, limit in milliseconds(report["decode"], "depth")
+            ]
         panels["model size, GB"][kind] = sizes
 
     import matplotlib
+
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6))
     for axis, (label, kinds) in zip(axes, panels.items()):
         for kind, points in kinds.items():
@@ -71,9 +80,18 @@ def main():
     figure.tight_layout()
     figure.savefig(options.out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     for label, kinds in panels.items():
-        print(f"\n| {label} | " + " | ".join(f"{kind.upper()} ms | limit" for kind in kinds) + " |\n|" + "---|" * (1 + 2 * len(kinds)))
+        print(
+            f"\n| {label} | "
+            + " | ".join(f"{kind.upper()} ms | limit" for kind in kinds)
+            + " |\n|"
+            + "---|" * (1 + 2 * len(kinds))
+        )
         for rows in zip(*kinds.values()):
-            print(f"| {rows[0][0]:.4g} | " + " | ".join(f"{time:.2f} | {limit:.2f}" for _, time, limit in rows) + " |")
+            print(
+                f"| {rows[0][0]:.4g} | "
+                + " | ".join(f"{time:.2f} | {limit:.2f}" for _, time, limit in rows)
+                + " |"
+            )
 
 
 if __name__ == "__main__":

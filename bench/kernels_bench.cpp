@@ -19,7 +19,8 @@ struct Weights {
   std::vector<std::uint16_t> d;
   Matrix view;
 
-  Weights(std::size_t rows, std::size_t cols, bool q4) : q(rows * cols / (q4 ? 2 : 1)), d(rows * cols / 32, 0x2000) {
+  Weights(std::size_t rows, std::size_t cols, bool q4)
+      : q(rows * cols / (q4 ? 2 : 1)), d(rows * cols / 32, 0x2000) {
     std::mt19937 rng(1);
     for (auto& byte : q) byte = static_cast<std::uint8_t>(rng() % 255 + 129);
     view = {q.data(), d.data(), rows, cols, q4, true};
@@ -30,7 +31,8 @@ AlignedArray<std::uint8_t> activations(const Kernels& kernels, std::size_t cols,
   AlignedArray<std::uint8_t> out(n * kernels.activation_bytes(cols));
   std::vector<float> x(cols);
   for (std::size_t i = 0; i < cols; ++i) x[i] = static_cast<float>(i % 17) - 8;
-  for (std::size_t i = 0; i < n; ++i) kernels.quantize_activation(x.data(), cols, out.data() + i * kernels.activation_bytes(cols));
+  for (std::size_t i = 0; i < n; ++i)
+    kernels.quantize_activation(x.data(), cols, out.data() + i * kernels.activation_bytes(cols));
   return out;
 }
 
@@ -57,7 +59,8 @@ void gemm(benchmark::State& state, const Kernels* kernels, bool q4) {
     kernels->gemm(w.view, 0, rows, x.data(), n, y.data(), rows, scratch.data(), scratch.size(), nullptr);
     benchmark::DoNotOptimize(y.data());
   }
-  state.counters["GMAC/s"] = benchmark::Counter(static_cast<double>(rows * cols * n) * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GMAC/s"] = benchmark::Counter(static_cast<double>(rows * cols * n) * 1e-9,
+                                                benchmark::Counter::kIsIterationInvariantRate);
 }
 
 /// A prompt of 256 positions through a slice of 32 values of a head, state 128 x 32: positions a second.
@@ -68,8 +71,8 @@ void delta(benchmark::State& state, const Kernels* kernels) {
   AlignedArray<float> s(dk * kDeltaSlice);
   std::fill_n(s.data(), dk * kDeltaSlice, 0.0f);
   for (auto _ : state) {
-    kernels->delta_rule({n, dk, kDeltaSlice, qkv.data(), qkv.data() + 2048, qkv.data() + 4096, channels, beta.data(), g.data(), 1, s.data(),
-                         o.data(), kDeltaSlice});
+    kernels->delta_rule({n, dk, kDeltaSlice, qkv.data(), qkv.data() + 2048, qkv.data() + 4096, channels,
+                         beta.data(), g.data(), 1, s.data(), o.data(), kDeltaSlice});
     benchmark::DoNotOptimize(o.data());
   }
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(n));
@@ -95,15 +98,17 @@ void attend(benchmark::State& state, const Kernels* kernels, KvType type) {
   const std::vector<const float*> rows(nq, q.data());
   const std::vector<int> first(nq, 0), last(nq, kPage);
   for (auto _ : state) {
-    kernels->attend_page({rows.data(), first.data(), last.data(), nq, dim, k.data(), v.data(), nullptr, type, 0.125f, 0, scratch.data(),
-                          m.data(), l.data(), o.data(), dim});
+    kernels->attend_page({rows.data(), first.data(), last.data(), nq, dim, k.data(), v.data(), nullptr, type,
+                          0.125f, 0, scratch.data(), m.data(), l.data(), o.data(), dim});
     benchmark::DoNotOptimize(o.data());
   }
-  state.counters["GMAC/s"] = benchmark::Counter(2e-9 * nq * dim * kPage, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GMAC/s"] =
+      benchmark::Counter(2e-9 * nq * dim * kPage, benchmark::Counter::kIsIterationInvariantRate);
 }
 
 /// Weights to blocks, from and to a core's cache; items are weights.
-void quantize(benchmark::State& state, void (*rows)(const Kernels&, const float*, const float*, std::size_t, std::uint8_t*, float*),
+void quantize(benchmark::State& state,
+              void (*rows)(const Kernels&, const float*, const float*, std::size_t, std::uint8_t*, float*),
               const Kernels* kernels) {
   constexpr std::size_t kBlocks = 2048;
   std::vector<float> x(kBlocks * 32), w(x.size()), d(kBlocks);
@@ -120,14 +125,26 @@ void quantize(benchmark::State& state, void (*rows)(const Kernels&, const float*
 }
 
 void register_quantize(const std::string& isa, const Kernels* kernels) {
-  const auto add = [&](const char* name, auto rows) { benchmark::RegisterBenchmark((isa + name).c_str(), quantize, rows, kernels); };
+  const auto add = [&](const char* name, auto rows) {
+    benchmark::RegisterBenchmark((isa + name).c_str(), quantize, rows, kernels);
+  };
   using F = const float*;
-  add("/q8_0/quantize", +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) { k.quantize_q8(x, n, true, q, d); });
   add(
-      "/q4_0/search",
-      +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) { k.quantize_q4_search(x, nullptr, n, q, d); });
-  add("/q4_0/weighted", +[](const Kernels& k, F x, F w, std::size_t n, std::uint8_t* q, float* d) { k.quantize_q4_search(x, w, n, q, d); });
-  add("/q4_0/round", +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) { k.quantize_q4_round(x, n, q, d); });
+      "/q8_0/quantize", +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) {
+        k.quantize_q8(x, n, true, q, d);
+      });
+  add(
+      "/q4_0/search", +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) {
+        k.quantize_q4_search(x, nullptr, n, q, d);
+      });
+  add(
+      "/q4_0/weighted", +[](const Kernels& k, F x, F w, std::size_t n, std::uint8_t* q, float* d) {
+        k.quantize_q4_search(x, w, n, q, d);
+      });
+  add(
+      "/q4_0/round", +[](const Kernels& k, F x, F, std::size_t n, std::uint8_t* q, float* d) {
+        k.quantize_q4_round(x, n, q, d);
+      });
 }
 
 void register_all() {
@@ -150,8 +167,16 @@ void register_all() {
           ->Args({576, 576, 16})
           ->Args({576, 576, 32});
     }
-    benchmark::RegisterBenchmark((isa + "/attend/f16").c_str(), attend, kernels, KvType::f16)->Arg(1)->Arg(3)->Arg(4)->Arg(7)->Arg(48);
-    benchmark::RegisterBenchmark((isa + "/attend/q8_0").c_str(), attend, kernels, KvType::q8_0)->Arg(1)->Arg(3)->Arg(48);
+    benchmark::RegisterBenchmark((isa + "/attend/f16").c_str(), attend, kernels, KvType::f16)
+        ->Arg(1)
+        ->Arg(3)
+        ->Arg(4)
+        ->Arg(7)
+        ->Arg(48);
+    benchmark::RegisterBenchmark((isa + "/attend/q8_0").c_str(), attend, kernels, KvType::q8_0)
+        ->Arg(1)
+        ->Arg(3)
+        ->Arg(48);
     benchmark::RegisterBenchmark((isa + "/delta").c_str(), delta, kernels);
     benchmark::RegisterBenchmark((isa + "/convolve").c_str(), convolve, kernels);
     register_quantize(isa, kernels);

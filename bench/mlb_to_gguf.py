@@ -16,18 +16,47 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 import mlb  # noqa: E402
 
-NAMES = {"tok_emb": "token_embd.weight", "final_norm": "output_norm.weight", "wcls": "output.weight", "attn_norm": "attn_norm.weight",
-         "wq": "attn_q.weight", "wk": "attn_k.weight", "wv": "attn_v.weight", "wo": "attn_output.weight", "bq": "attn_q.bias", "bk": "attn_k.bias",
-         "bv": "attn_v.bias", "q_norm": "attn_q_norm.weight", "k_norm": "attn_k_norm.weight", "ffn_norm": "ffn_norm.weight", "w1": "ffn_gate.weight",
-         "w2": "ffn_down.weight", "w3": "ffn_up.weight"}
+NAMES = {
+    "tok_emb": "token_embd.weight",
+    "final_norm": "output_norm.weight",
+    "wcls": "output.weight",
+    "attn_norm": "attn_norm.weight",
+    "wq": "attn_q.weight",
+    "wk": "attn_k.weight",
+    "wv": "attn_v.weight",
+    "wo": "attn_output.weight",
+    "bq": "attn_q.bias",
+    "bk": "attn_k.bias",
+    "bv": "attn_v.bias",
+    "q_norm": "attn_q_norm.weight",
+    "k_norm": "attn_k_norm.weight",
+    "ffn_norm": "ffn_norm.weight",
+    "w1": "ffn_gate.weight",
+    "w2": "ffn_down.weight",
+    "w3": "ffn_up.weight",
+}
 F32, Q4_0, Q8_0 = 0, 2, 8
 ALIGN = 32
 
 
 def architecture(h, flags):
-    plain = h.rope_type in (mlb.PLAIN, mlb.LLAMA3) and h.scale_f16 and not (h.q8_mask or flags.any() or h.sliding_window or h.act or h.post_norms or
-                                                                         h.embed_scale or h.attn_scale or h.attn_softcap or h.final_softcap or
-                                                                         h.rot_dim or h.attn_gate)
+    plain = (
+        h.rope_type in (mlb.PLAIN, mlb.LLAMA3)
+        and h.scale_f16
+        and not (
+            h.q8_mask
+            or flags.any()
+            or h.sliding_window
+            or h.act
+            or h.post_norms
+            or h.embed_scale
+            or h.attn_scale
+            or h.attn_softcap
+            or h.final_softcap
+            or h.rot_dim
+            or h.attn_gate
+        )
+    )
     if not plain or (h.qk_norm and h.qkv_bias):
         sys.exit("mlb_to_gguf: only plain Llama, Qwen2 and Qwen3 shapes with f16 scales")
     return "qwen2" if h.qkv_bias else "qwen3" if h.qk_norm else "llama"
@@ -44,17 +73,31 @@ def value(v):
 
 
 def metadata(h, arch):
-    keys = {"block_count": h.n_layers, "context_length": h.max_seq, "embedding_length": h.dim, "feed_forward_length": h.hidden_dim,
-            "attention.head_count": h.n_heads, "attention.head_count_kv": h.n_kv_heads, "attention.layer_norm_rms_epsilon": float(h.norm_eps),
-            "rope.freq_base": float(h.rope_theta), "rope.dimension_count": h.hd, "attention.key_length": h.hd, "attention.value_length": h.hd,
-            "vocab_size": h.vocab}
-    return {"general.architecture": arch, "tokenizer.ggml.model": "none"} | {f"{arch}.{key}": v for key, v in keys.items()}
+    keys = {
+        "block_count": h.n_layers,
+        "context_length": h.max_seq,
+        "embedding_length": h.dim,
+        "feed_forward_length": h.hidden_dim,
+        "attention.head_count": h.n_heads,
+        "attention.head_count_kv": h.n_kv_heads,
+        "attention.layer_norm_rms_epsilon": float(h.norm_eps),
+        "rope.freq_base": float(h.rope_theta),
+        "rope.dimension_count": h.hd,
+        "attention.key_length": h.hd,
+        "attention.value_length": h.hd,
+        "vocab_size": h.vocab,
+    }
+    return {"general.architecture": arch, "tokenizer.ggml.model": "none"} | {
+        f"{arch}.{key}": v for key, v in keys.items()
+    }
 
 
 def llama3_factors(h):
     """What rope_freqs.weight divides the frequencies by."""
     wavelength = 2 * math.pi * np.float64(h.rope_theta) ** (np.arange(0, h.hd, 2) / h.hd)
-    smooth = (h.rope_orig_max_seq / wavelength - h.rope_low_freq_factor) / (h.rope_high_freq_factor - h.rope_low_freq_factor)
+    smooth = (h.rope_orig_max_seq / wavelength - h.rope_low_freq_factor) / (
+        h.rope_high_freq_factor - h.rope_low_freq_factor
+    )
     return (1 / (np.clip(smooth, 0, 1) * (1 - 1 / h.rope_factor) + 1 / h.rope_factor)).astype("<f4")
 
 
@@ -64,7 +107,11 @@ def halves(x, head):
 
 
 def kind_and_dims(tensor):
-    return (F32, [tensor.size]) if isinstance(tensor, np.ndarray) else (Q8_0 if tensor.kind == "q8" else Q4_0, [tensor.cols, tensor.rows])
+    return (
+        (F32, [tensor.size])
+        if isinstance(tensor, np.ndarray)
+        else (Q8_0 if tensor.kind == "q8" else Q4_0, [tensor.cols, tensor.rows])
+    )
 
 
 def payload(name, tensor, h, arch):
@@ -75,7 +122,10 @@ def payload(name, tensor, h, arch):
         return order(tensor).astype("<f4").view(np.uint8)
     q, d = order(tensor.q), order(tensor.d)
     blocks = tensor.cols // 32
-    parts = [np.ascontiguousarray(d).view(np.uint8).reshape(tensor.rows, blocks, 2), np.ascontiguousarray(q).view(np.uint8).reshape(tensor.rows, blocks, -1)]
+    parts = [
+        np.ascontiguousarray(d).view(np.uint8).reshape(tensor.rows, blocks, 2),
+        np.ascontiguousarray(q).view(np.uint8).reshape(tensor.rows, blocks, -1),
+    ]
     return np.concatenate(parts, axis=2).reshape(-1)
 
 
@@ -95,7 +145,11 @@ def convert(path, out):
     if h.rope_type == mlb.LLAMA3:
         tensors["rope_freqs.weight"] = ("rope_freqs", llama3_factors(h))
     keys = metadata(h, arch)
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(text(k) + value(v) for k, v in keys.items())
+    head = (
+        b"GGUF"
+        + struct.pack("<IQQ", 3, len(tensors), len(keys))
+        + b"".join(text(k) + value(v) for k, v in keys.items())
+    )
     offset = 0
     for new, (_, tensor) in tensors.items():
         kind, dims = kind_and_dims(tensor)

@@ -1,9 +1,12 @@
-// llama.cpp's or ik_llama.cpp's side of bench/peers.py, through the C API, as a program without anything else in it:
-//   peer MODEL.gguf THREADS FLASH REPACK first TEXT          loads, evaluates TEXT, prints the likeliest next token
-//   peer MODEL.gguf THREADS FLASH REPACK KIND N DEPTH BATCH  prints tokens per second; KIND: prefill, decode
-//   peer quantize SOURCE.gguf TARGET.gguf q8_0|q4_0          every matrix, the embedding too, in one type
-// FLASH, REPACK: 0 or 1. Built twice by bench/engines.py, each time against the engine's own llama.h; IK_LLAMA: ik_llama.cpp's.
-// Figures are the median of three, sequences have histories of DEPTH tokens; ids are given, nothing is sampled.
+// llama.cpp's or ik_llama.cpp's side of bench/peers.py, through the C API, as a program without anything else
+// in it:
+//   peer MODEL.gguf THREADS FLASH REPACK first TEXT          loads, evaluates TEXT, prints the likeliest next
+//   token peer MODEL.gguf THREADS FLASH REPACK KIND N DEPTH BATCH  prints tokens per second; KIND: prefill,
+//   decode peer quantize SOURCE.gguf TARGET.gguf q8_0|q4_0          every matrix, the embedding too, in one
+//   type
+// FLASH, REPACK: 0 or 1. Built twice by bench/engines.py, each time against the engine's own llama.h;
+// IK_LLAMA: ik_llama.cpp's. Figures are the median of three, sequences have histories of DEPTH tokens; ids
+// are given, nothing is sampled.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -72,10 +75,11 @@ class Peer {
   int first(const std::string& text) {
     std::vector<llama_token> ids(text.size() + 8);
 #ifdef IK_LLAMA
-    const int n = llama_tokenize(model_, text.data(), static_cast<int>(text.size()), ids.data(), static_cast<int>(ids.size()), false, true);
-#else
-    const int n = llama_tokenize(llama_model_get_vocab(model_), text.data(), static_cast<int>(text.size()), ids.data(),
+    const int n = llama_tokenize(model_, text.data(), static_cast<int>(text.size()), ids.data(),
                                  static_cast<int>(ids.size()), false, true);
+#else
+    const int n = llama_tokenize(llama_model_get_vocab(model_), text.data(), static_cast<int>(text.size()),
+                                 ids.data(), static_cast<int>(ids.size()), false, true);
 #endif
     if (n <= 0) die("the text cannot be tokenized");
     batch_.n_tokens = 0;
@@ -97,7 +101,8 @@ class Peer {
         feed(0, cell.depth, cell.n);
       else
         steps(cell);
-      rates.push_back(cell.n * cell.batch / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      rates.push_back(cell.n * cell.batch /
+                      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     std::sort(rates.begin(), rates.end());
     return rates[kRepeats / 2];
@@ -126,7 +131,8 @@ class Peer {
   void feed(int sequence, int position, int n) {
     for (int done = 0; done < n;) {
       batch_.n_tokens = 0;
-      for (; done < n && batch_.n_tokens < kChunk; ++done) add(token(position + done, sequence), position + done, sequence, done + 1 == n);
+      for (; done < n && batch_.n_tokens < kChunk; ++done)
+        add(token(position + done, sequence), position + done, sequence, done + 1 == n);
       run();
     }
   }
@@ -168,7 +174,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   const Cell cell{argv[5], std::atoi(argv[6]), std::atoi(argv[7]), std::atoi(argv[8])};
-  Peer peer(argv[1], threads, flash, repack, std::max(kChunk, (cell.depth + cell.n + 255) / 256 * 256), cell.batch);
+  Peer peer(argv[1], threads, flash, repack, std::max(kChunk, (cell.depth + cell.n + 255) / 256 * 256),
+            cell.batch);
   peer.measure({"decode", 8, 0, 1});  // warm: pages, threads, buffers
   std::printf("%.3f\n", peer.measure(cell));
 }

@@ -25,8 +25,15 @@ SOURCE = ROOT / "models/cache/SmolLM2-135M-Instruct.Q4_1.gguf"
 BUSY_LIMIT = 0.10  # of the CPU in others' hands: more than this and figures mean little
 PROMPT = "The harbour of the town lies open to the north, and in winter the boats are drawn up on the shingle beside the old salt house where"
 # name: (kind, n, depth, batch), the arguments of both sides; "first" is the seconds of a whole process
-CELLS = {"prefill 512": ("prefill", 512, 0, 1), "decode 128": ("decode", 128, 0, 1), "decode at 2048": ("decode", 32, 2048, 1),
-         "decode at 7900": ("decode", 32, 7900, 1), "decode of 8": ("decode", 32, 0, 8), "decode of 32": ("decode", 32, 0, 32), "first token": None}
+CELLS = {
+    "prefill 512": ("prefill", 512, 0, 1),
+    "decode 128": ("decode", 128, 0, 1),
+    "decode at 2048": ("decode", 32, 2048, 1),
+    "decode at 7900": ("decode", 32, 7900, 1),
+    "decode of 8": ("decode", 32, 0, 8),
+    "decode of 32": ("decode", 32, 0, 32),
+    "first token": None,
+}
 QUICK = ["prefill 512", "decode 128", "decode at 2048", "decode of 8", "first token"]
 
 
@@ -41,7 +48,9 @@ class Crash(Exception):
 def process(command):
     """(output, seconds, peak MB of resident memory) of a process."""
     start = time.perf_counter()
-    child = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    child = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     output = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -59,13 +68,45 @@ class Krafla:
 
     def measure(self, weights, threads, cell):
         if cell is None:
-            _, seconds, peak = process([self.program, "run", weights.model, "--raw", "-p", PROMPT, "-n", 1, "--temp", 0, "-t", threads,
-                                          *self.isa])
+            _, seconds, peak = process(
+                [
+                    self.program,
+                    "run",
+                    weights.model,
+                    "--raw",
+                    "-p",
+                    PROMPT,
+                    "-n",
+                    1,
+                    "--temp",
+                    0,
+                    "-t",
+                    threads,
+                    *self.isa,
+                ]
+            )
             return seconds, peak
         kind, n, depth, batch = cell
         other = "--decode" if kind == "prefill" else "--prefill"
-        output, _, peak = process([self.program, "bench", weights.model, f"--{kind}", n, other, 0, "--depth", depth, "--batch", batch, "-t", threads,
-                                   "--json", *self.isa])
+        output, _, peak = process(
+            [
+                self.program,
+                "bench",
+                weights.model,
+                f"--{kind}",
+                n,
+                other,
+                0,
+                "--depth",
+                depth,
+                "--batch",
+                batch,
+                "-t",
+                threads,
+                "--json",
+                *self.isa,
+            ]
+        )
         return json.loads(output)[kind][0]["tok_s"], peak
 
 
@@ -88,12 +129,37 @@ class Weights:
 
     def __init__(self, krafla, shape, kind):
         name = f"{shape or 'smollm2-135m'}-{kind}"
-        self.gguf, self.model, self.kind = WORK / f"{name}{'-random' if shape else ''}.gguf", WORK / f"{name}{'-random' if shape else ''}.mlb", kind
+        self.gguf, self.model, self.kind = (
+            WORK / f"{name}{'-random' if shape else ''}.gguf",
+            WORK / f"{name}{'-random' if shape else ''}.mlb",
+            kind,
+        )
         if shape:
-            self.make(self.model, lambda part: self.call(krafla, "bench", "--shape", shape, "--type", kind, "--prefill", 0, "--decode", 0, "--save", part))
-            self.make(self.gguf, lambda part: self.call(sys.executable, ROOT / "bench/mlb_to_gguf.py", self.model, part))
+            self.make(
+                self.model,
+                lambda part: self.call(
+                    krafla,
+                    "bench",
+                    "--shape",
+                    shape,
+                    "--type",
+                    kind,
+                    "--prefill",
+                    0,
+                    "--decode",
+                    0,
+                    "--save",
+                    part,
+                ),
+            )
+            self.make(
+                self.gguf,
+                lambda part: self.call(sys.executable, ROOT / "bench/mlb_to_gguf.py", self.model, part),
+            )
         else:
-            self.make(self.gguf, lambda part: self.call(engines.peer("llama.cpp"), "quantize", SOURCE, part, kind))
+            self.make(
+                self.gguf, lambda part: self.call(engines.peer("llama.cpp"), "quantize", SOURCE, part, kind)
+            )
             if not self.model.exists():
                 self.call(krafla, "convert", self.gguf, self.model.with_suffix(""), "--type", kind)
 
@@ -117,7 +183,9 @@ def busy_share(seconds):
     """The share of all CPUs that others use while this process sleeps."""
 
     def read():
-        fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+        fields = [
+            int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+        ]
         return sum(fields), fields[3] + fields[4]  # idle and waiting for a disk
 
     before = read()
@@ -148,7 +216,11 @@ class Cell:
     def best(self, engine):
         """(setting, median) of an engine's best setting, or None."""
         better = min if CELLS[self.name] is None else max
-        medians = {name: statistics.median(values) for name, values in self.samples.items() if name.split()[0] == engine}
+        medians = {
+            name: statistics.median(values)
+            for name, values in self.samples.items()
+            if name.split()[0] == engine
+        }
         return better(medians.items(), key=lambda item: item[1], default=None)
 
     def ratio(self, engine):
@@ -168,22 +240,38 @@ def measure(cells, settings, rounds):
         for cell in cells:
             chosen = settings
             if number > 0:  # the settings that were an engine's best in some cell of these weights
-                best = {found[0] for other in cells for name in (*engines.PACKAGES, "krafla")
-                        if other.weights is cell.weights and other.threads == cell.threads and (found := other.best(name))}
+                best = {
+                    found[0]
+                    for other in cells
+                    for name in (*engines.PACKAGES, "krafla")
+                    if other.weights is cell.weights
+                    and other.threads == cell.threads
+                    and (found := other.best(name))
+                }
                 chosen = [setting for setting in settings if setting.name in best]
             for setting in chosen:
                 cell.measure(setting)
             shown = ", ".join(f"{name} {values[-1]:.3g}" for name, values in cell.samples.items())
-            note(f"round {number + 1}, {cell.weights.kind}, {cell.threads} threads, {cell.name}: {shown}{'  (others are busy)' if busy > BUSY_LIMIT else ''}")
+            note(
+                f"round {number + 1}, {cell.weights.kind}, {cell.threads} threads, {cell.name}: {shown}{'  (others are busy)' if busy > BUSY_LIMIT else ''}"
+            )
     return worst
 
 
 def table(cells):
     peers = list(engines.PACKAGES)
-    lines = ["| weights | threads | what | krafla | " + " | ".join(f"{peer} | ratio" for peer in peers) + " | peak MB |",
-             "|---|---|---|---|" + "---|---|" * len(peers) + "---|"]
+    lines = [
+        "| weights | threads | what | krafla | "
+        + " | ".join(f"{peer} | ratio" for peer in peers)
+        + " | peak MB |",
+        "|---|---|---|---|" + "---|---|" * len(peers) + "---|",
+    ]
     for cell in cells:
-        figure = (lambda found: f"{found[1]:.3f} s") if CELLS[cell.name] is None else (lambda found: f"{found[1]:.1f}")
+        figure = (
+            (lambda found: f"{found[1]:.3f} s")
+            if CELLS[cell.name] is None
+            else (lambda found: f"{found[1]:.1f}")
+        )
         row, memory = [], []
         for engine in ("krafla", *peers):
             found = cell.best(engine)
@@ -192,18 +280,28 @@ def table(cells):
             if engine != "krafla":
                 ratio = cell.ratio(engine)
                 row.append(f"**{ratio:.2f}**" if ratio else "–")
-        lines.append(f"| {cell.weights.kind.upper()} | {cell.threads} | {cell.name} | {' | '.join(row)} | {' / '.join(memory)} |")
+        lines.append(
+            f"| {cell.weights.kind.upper()} | {cell.threads} | {cell.name} | {' | '.join(row)} | {' / '.join(memory)} |"
+        )
     return "\n".join(lines)
 
 
 def plot(cells, path, title):
     import matplotlib
+
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
+
     labels = [f"{cell.name}\n{cell.weights.kind.upper()}, {cell.threads}" for cell in cells]
     figure, axes = plt.subplots(figsize=(max(6, 0.55 * len(cells)), 4))
     for i, (peer, color) in enumerate(zip(engines.PACKAGES, ("tab:orange", "tab:green"))):
-        axes.bar([x + 0.4 * i - 0.2 for x in range(len(cells))], [cell.ratio(peer) or 0 for cell in cells], 0.38, label=f"over {peer}", color=color)
+        axes.bar(
+            [x + 0.4 * i - 0.2 for x in range(len(cells))],
+            [cell.ratio(peer) or 0 for cell in cells],
+            0.38,
+            label=f"over {peer}",
+            color=color,
+        )
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set_xticks(range(len(cells)), labels, rotation=60, ha="right", fontsize=7)
     axes.set_ylabel("times as fast")
@@ -214,7 +312,11 @@ def plot(cells, path, title):
 
 
 def cpu_name():
-    names = [line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    names = [
+        line.split(":", 1)[1].strip()
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
     return f"{names[0] if names else 'unknown CPU'}, {os.cpu_count()} logical"
 
 
@@ -226,20 +328,34 @@ def main():
     parser.add_argument("--kinds", nargs="+", choices=["q8_0", "q4_0"], default=["q8_0", "q4_0"])
     parser.add_argument("--cells", nargs="+", choices=list(CELLS))
     parser.add_argument("--peers", nargs="+", choices=list(engines.PACKAGES), default=list(engines.PACKAGES))
-    parser.add_argument("--shape", help="random weights of this shape (krafla bench --help) in place of SmolLM2-135M")
-    parser.add_argument("--isa", choices=list(engines.ISAS), default="native", help="all engines with this instruction set")
+    parser.add_argument(
+        "--shape", help="random weights of this shape (krafla bench --help) in place of SmolLM2-135M"
+    )
+    parser.add_argument(
+        "--isa", choices=list(engines.ISAS), default="native", help="all engines with this instruction set"
+    )
     parser.add_argument("--krafla", type=pathlib.Path, default=ROOT / "build/release/krafla")
-    parser.add_argument("--out", type=pathlib.Path, default=WORK / "results.json", help="every sample; the plot beside it")
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=WORK / "results.json", help="every sample; the plot beside it"
+    )
     options = parser.parse_args()
     if not options.krafla.exists() or not (options.shape or SOURCE.exists()):
         sys.exit("peers: no krafla or no model; run make and tools/fetch_model.py first")
     rounds = options.rounds or (2 if options.quick else 5)
-    names = [name for name in options.cells or (QUICK if options.quick else CELLS) if CELLS[name] or not options.shape]  # a shape has no tokenizer
+    names = [
+        name
+        for name in options.cells or (QUICK if options.quick else CELLS)
+        if CELLS[name] or not options.shape
+    ]  # a shape has no tokenizer
 
     WORK.mkdir(parents=True, exist_ok=True)
     peers = [engine for engine in options.peers if not (options.isa == "sse2" and engine == "ik_llama.cpp")]
-    settings = [Krafla(options.krafla, options.isa)] + [Peer(engine, options.isa, flash, repack)
-                                                        for engine in peers for flash in (True, False) for repack in (True, False)]
+    settings = [Krafla(options.krafla, options.isa)] + [
+        Peer(engine, options.isa, flash, repack)
+        for engine in peers
+        for flash in (True, False)
+        for repack in (True, False)
+    ]
     weights = [Weights(options.krafla, options.shape, kind) for kind in options.kinds]
     cells = [Cell(name, w, threads) for w in weights for threads in options.threads for name in names]
     load = [os.getloadavg()[0]]
@@ -247,12 +363,28 @@ def main():
     load.append(os.getloadavg()[0])
 
     title = f"{options.shape or 'SmolLM2-135M'}, {cpu_name()}, {options.isa}, {time.strftime('%Y-%m-%d')}; medians of {rounds}; load average {load[0]:.2f} before, {load[1]:.2f} after"
-    report = {"title": title, "load": load, "busy": worst, "rounds": rounds,
-              "cells": [{"kind": c.weights.kind, "threads": c.threads, "name": c.name, "samples": c.samples, "peak_mb": c.peaks, "crashed": c.crashed}
-                        for c in cells]}
+    report = {
+        "title": title,
+        "load": load,
+        "busy": worst,
+        "rounds": rounds,
+        "cells": [
+            {
+                "kind": c.weights.kind,
+                "threads": c.threads,
+                "name": c.name,
+                "samples": c.samples,
+                "peak_mb": c.peaks,
+                "crashed": c.crashed,
+            }
+            for c in cells
+        ],
+    }
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     plot(cells, options.out.with_suffix(".svg"), title)
-    print(f"{title}; tokens/s, seconds for the first token; peak memory krafla / {' / '.join(engines.PACKAGES)}\n")
+    print(
+        f"{title}; tokens/s, seconds for the first token; peak memory krafla / {' / '.join(engines.PACKAGES)}\n"
+    )
     print(table(cells))
     best = {name: sorted({found[0] for c in cells if (found := c.best(name))}) for name in engines.PACKAGES}
     print("\nBest settings: " + "; ".join(f"{name}: {', '.join(found)}" for name, found in best.items()))
@@ -260,7 +392,9 @@ def main():
     if crashed:
         print("Crashed: " + ", ".join(f"{name} with {kind}" for kind, name in crashed))
     if worst > BUSY_LIMIT:
-        print(f"\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not quote these figures.")
+        print(
+            f"\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not quote these figures."
+        )
     return 0
 
 

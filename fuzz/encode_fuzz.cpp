@@ -1,5 +1,6 @@
-// Any text through a small tokenizer with every pre-tokenizer: nothing is lost, both ways of merging agree, a user's text
-// makes no control token, and a stream joins to the whole. SentencePiece gives what merging word for word gives; NFC settles.
+// Any text through a small tokenizer with every pre-tokenizer: nothing is lost, both ways of merging agree, a
+// user's text makes no control token, and a stream joins to the whole. SentencePiece gives what merging word
+// for word gives; NFC settles.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -78,9 +79,11 @@ const Mlt& sentencepiece() {
     Mlt mlt;
     mlt.kind = krafla::MltKind::kSentencePiece;
     for (const std::string& byte : single_bytes()) mlt.tokens.push_back({byte, krafla::kMltByte});
-    for (const char* piece : {"\u2581", "a", "b", "\u2581a", "ab", "\u2581\u2581", "\u597D", "a\u597D", "ba", "\u2581ab"})
+    for (const char* piece :
+         {"\u2581", "a", "b", "\u2581a", "ab", "\u2581\u2581", "\u597D", "a\u597D", "ba", "\u2581ab"})
       mlt.tokens.push_back({piece, 0});
-    mlt.merges = {{256, 257, 259}, {257, 258, 260}, {256, 256, 261}, {257, 262, 263}, {258, 257, 264}, {259, 258, 265}, {256, 260, 265}};
+    mlt.merges = {{256, 257, 259}, {257, 258, 260}, {256, 256, 261}, {257, 262, 263},
+                  {258, 257, 264}, {259, 258, 265}, {256, 260, 265}};
     mlt.tokens.push_back({"<|x|>", 1});
     return mlt;
   }();
@@ -119,8 +122,8 @@ void sentencepiece_is_the_naive_loop(std::string_view text) {
     rest.remove_prefix(character.size());
     const std::string_view piece = character == " " ? krafla::kMltSpace : character;
     const auto& tokens = sentencepiece().tokens;
-    const auto known =
-        std::find_if(tokens.begin() + 256, tokens.begin() + 266, [&](const krafla::MltToken& t) { return t.bytes == piece; });
+    const auto known = std::find_if(tokens.begin() + 256, tokens.begin() + 266,
+                                    [&](const krafla::MltToken& t) { return t.bytes == piece; });
     if (known != tokens.begin() + 266)
       symbols.push_back(static_cast<std::int32_t>(known - tokens.begin()));
     else
@@ -142,7 +145,8 @@ void nfc_settles(std::string_view text) {
   std::vector<krafla::TextRange> ranges;
   const Ids ids = kTokenizers.first.encode(text, {.parse_special = false, .ranges = &ranges});
   require(ranges.size() == ids.size());
-  for (const krafla::TextRange& range : ranges) require(range.first <= range.second && range.second <= text.size());
+  for (const krafla::TextRange& range : ranges)
+    require(range.first <= range.second && range.second <= text.size());
   if (text.find("yy") == text.npos) require(ids == kTokenizers.second.encode(once, {.parse_special = false}));
 }
 
@@ -152,8 +156,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::vector<krafla::Tokenizer> kTokenizers = [] {
     std::vector<krafla::Tokenizer> tokenizers;
     using namespace krafla;
-    for (const std::uint32_t flags : {kMltGpt2Regex | kMltSplitDigits, kMltGpt2Regex, kMltIgnoreMerges,
-                                      kMltSingleDigits | kMltMarksAreLetters, std::uint32_t{kMltSplitDigits}}) {
+    for (const std::uint32_t flags :
+         {kMltGpt2Regex | kMltSplitDigits, kMltGpt2Regex, kMltIgnoreMerges,
+          kMltSingleDigits | kMltMarksAreLetters, std::uint32_t{kMltSplitDigits}}) {
       Mlt mlt = vocabulary();
       mlt.flags = flags;
       tokenizers.emplace_back(mlt, Ids{kControl});

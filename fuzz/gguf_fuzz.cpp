@@ -1,5 +1,5 @@
-// Any bytes as a GGUF: an Error, or tensors inside the file; then the family's plan of it: an Error, or a valid header and rows that can
-// be read. The corpus has a file of every family.
+// Any bytes as a GGUF: an Error, or tensors inside the file; then the family's plan of it: an Error, or a
+// valid header and rows that can be read. The corpus has a file of every family.
 #include <cstdint>
 #include <cstdlib>
 #include <vector>

@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const krafla::Error&) {
     return 0;
   }
-  const std::string bytes = krafla::mlt_bytes("t.mlt", converted.mlt);  // what the converter gives is never refused
+  const std::string bytes =
+      krafla::mlt_bytes("t.mlt", converted.mlt);  // what the converter gives is never refused
   const krafla::Bytes file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   const krafla::Tokenizer tokenizer(krafla::parse_mlt(file, "t.mlt"));
   tokenizer.decode(tokenizer.encode(source.tokenizer.substr(0, 200)));

@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return input;
   }();
   try {
-    const krafla::Prompt prompt = krafla::ChatTemplate(std::string_view(reinterpret_cast<const char*>(data), size)).render(kInput);
+    const krafla::Prompt prompt =
+        krafla::ChatTemplate(std::string_view(reinterpret_cast<const char*>(data), size)).render(kInput);
     std::size_t at = 0;
     for (const auto& [first, last] : prompt.literal) {
       if (first < at || first >= last || last > prompt.text.size()) std::abort();

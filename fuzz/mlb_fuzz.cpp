@@ -16,7 +16,8 @@ void require(bool good) {
 void check_views(const krafla::Mlb& mlb, krafla::Bytes file) {
   const auto inside = [&](const void* p, std::size_t n) {
     const auto* at = static_cast<const std::uint8_t*>(p);
-    require(at >= file.data() && n <= file.size() && static_cast<std::size_t>(at - file.data()) <= file.size() - n);
+    require(at >= file.data() && n <= file.size() &&
+            static_cast<std::size_t>(at - file.data()) <= file.size() - n);
   };
   const auto matrix = [&](const krafla::MatrixView& m) {
     require(!m.empty());
@@ -46,7 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const krafla::MlbCanonical once = krafla::canonical_mlb(mlb.header, flags, "fuzz.mlb");
     const krafla::MlbCanonical twice = krafla::canonical_mlb(once.header, once.flags, "fuzz.mlb");
     // By bytes: a float that zero_unused left alone may be NaN, which is no part of a canonical header.
-    require(krafla::mlb_header_bytes(once.header) == krafla::mlb_header_bytes(twice.header) && once.flags == twice.flags);
+    require(krafla::mlb_header_bytes(once.header) == krafla::mlb_header_bytes(twice.header) &&
+            once.flags == twice.flags);
   } catch (const krafla::Error& e) {
     require(e.status() == ML_E_FORMAT || e.status() == ML_E_SHAPE);
   }

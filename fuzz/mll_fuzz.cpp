@@ -17,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (rows != saved.text.windows.rows() || rows * saved.text.vocab != saved.rows.size()) std::abort();
     for (const std::int32_t id : saved.text.ids)
       if (id < 0 || static_cast<std::size_t>(id) >= saved.text.vocab) std::abort();
-    if (reinterpret_cast<const std::uint8_t*>(saved.rows.data() + saved.rows.size()) != data + size) std::abort();
+    if (reinterpret_cast<const std::uint8_t*>(saved.rows.data() + saved.rows.size()) != data + size)
+      std::abort();
   } catch (const krafla::Error& e) {
     if (e.status() != ML_E_FORMAT) std::abort();
   }

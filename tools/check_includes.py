@@ -15,11 +15,19 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
-LIBM = re.compile(r"(\bstd::|(?<![\w>])::|__builtin_|(?<![\w.:>]))(?:exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|hypot|sin|cos|tan|asin|acos|atan|"
-                  r"atan2|sinh|cosh|tanh|asinh|acosh|atanh|erf|erfc|lgamma|tgamma|fma)[fl]?\(")
+LIBM = re.compile(
+    r"(\bstd::|(?<![\w>])::|__builtin_|(?<![\w.:>]))(?:exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|hypot|sin|cos|tan|asin|acos|atan|"
+    r"atan2|sinh|cosh|tanh|asinh|acosh|atanh|erf|erfc|lgamma|tgamma|fma)[fl]?\("
+)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # base/math.h's own functions, and a template's ** and round, which are no part of the arithmetic. The kernels call A10's exp and tanh without a prefix.
-OWN_MATH = {"src/base/math.h", "src/base/math.cpp", "src/base/float_math.inl.h", "src/chat/jinja/operators.cpp", "src/chat/jinja/text_filters.cpp"}
+OWN_MATH = {
+    "src/base/math.h",
+    "src/base/math.cpp",
+    "src/base/float_math.inl.h",
+    "src/chat/jinja/operators.cpp",
+    "src/chat/jinja/text_filters.cpp",
+}
 C_HEADERS = {"stddef.h", "stdint.h", "stdbool.h"}
 
 
@@ -36,19 +44,28 @@ def sources(folder):
 
 def check_folder(folder, allowed):
     found = []
-    line = re.search(r"krafla_library\(([^)]*)\)", (folder / "CMakeLists.txt").read_text()) if (folder / "CMakeLists.txt").exists() else None
+    line = (
+        re.search(r"krafla_library\(([^)]*)\)", (folder / "CMakeLists.txt").read_text())
+        if (folder / "CMakeLists.txt").exists()
+        else None
+    )
     if line:
         name, *listed = line[1].split()
         if name != folder.name:
             found.append(f"src/{folder.name}/CMakeLists.txt: the library is called {name}")
-        found += [f"src/{folder.name}/CMakeLists.txt: lists {other}, which docs/architecture.md does not allow" for other in sorted(set(listed) - allowed)]
+        found += [
+            f"src/{folder.name}/CMakeLists.txt: lists {other}, which docs/architecture.md does not allow"
+            for other in sorted(set(listed) - allowed)
+        ]
         allowed = set(listed) | {"base"}
     folders = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
     for path in sources(folder):
         for _, header in INCLUDE.findall(path.read_text()):
             first = header.split("/")[0]
             if first in folders and first not in allowed | {folder.name}:
-                found.append(f"{path.relative_to(ROOT)}: includes {header}; {folder.name} may include: {', '.join(sorted(allowed))}")
+                found.append(
+                    f"{path.relative_to(ROOT)}: includes {header}; {folder.name} may include: {', '.join(sorted(allowed))}"
+                )
             if header.startswith("../") or "/../" in header:
                 found.append(f"{path.relative_to(ROOT)}: includes {header}; write the path from src/")
     return found
@@ -60,7 +77,10 @@ def check_libm(path):
         return []
     text = COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), path.read_text())
     calls = [call for call in LIBM.finditer(text) if call[1] or not name.startswith("src/kernels/")]
-    return [f"{name}:{text.count(chr(10), 0, call.start()) + 1}: calls {call[0]}...) of libm; base/math.h has the project's own" for call in calls]
+    return [
+        f"{name}:{text.count(chr(10), 0, call.start()) + 1}: calls {call[0]}...) of libm; base/math.h has the project's own"
+        for call in calls
+    ]
 
 
 def check_public(path):
@@ -68,9 +88,13 @@ def check_public(path):
     found = []
     for quote, header in INCLUDE.findall(path.read_text()):
         own = quote == '"' and header.startswith("krafla/")
-        standard = quote == "<" and (header in C_HEADERS or (path.suffix == ".hpp" and re.fullmatch(r"[a-z_]+", header)))
+        standard = quote == "<" and (
+            header in C_HEADERS or (path.suffix == ".hpp" and re.fullmatch(r"[a-z_]+", header))
+        )
         if not own and not standard:
-            found.append(f"{path.relative_to(ROOT)}: includes {header}; public headers include only krafla/ and the language's own")
+            found.append(
+                f"{path.relative_to(ROOT)}: includes {header}; public headers include only krafla/ and the language's own"
+            )
     return found
 
 

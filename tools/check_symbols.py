@@ -12,7 +12,9 @@ WEAK = "WVu"  # as nm prints them: weak, weak object, unique; upper case otherwi
 
 
 def complaints(path):
-    lines = subprocess.run(["nm", "--demangle", "--defined-only", path], check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["nm", "--demangle", "--defined-only", path], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     symbols = [line.split(maxsplit=2)[1:] for line in lines]
     exported = [name for kind, name in symbols if kind.isupper() and kind not in WEAK]
     found = [f"weak symbol {name}" for kind, name in symbols if kind in WEAK]

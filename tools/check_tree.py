@@ -15,17 +15,38 @@ CODE = {".h", ".hpp", ".c", ".cpp", ".py", ".sh"}
 # Homes and mounts, wherever they are; not the likes of a URL's or a repository's path.
 MACHINE_PATH = re.compile(r"(?<![\w./:<>~-])/(?:home|root|Users|mnt|media|scratch|workspace|work)/\w")
 LINK = re.compile(r"https?://([\w.-]+)")
-HOSTS = {"github.com", "huggingface.co", "keepachangelog.com", "semver.org", "spdx.org", "www.unicode.org", "arxiv.org", "json-schema.org",
-         "localhost", "127.0.0.1", "example.com", "llvm.org", "en.wikipedia.org", "schema.org", "www.w3.org"}
+HOSTS = {
+    "github.com",
+    "huggingface.co",
+    "keepachangelog.com",
+    "semver.org",
+    "spdx.org",
+    "www.unicode.org",
+    "arxiv.org",
+    "json-schema.org",
+    "localhost",
+    "127.0.0.1",
+    "example.com",
+    "llvm.org",
+    "en.wikipedia.org",
+    "schema.org",
+    "www.w3.org",
+}
 
 
 def files():
     """What git tracks or would track; in a tree without git, everything but the two ignored folders."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True
+    )
     names = [name for name in listed.stdout.decode().split("\0") if name]
     if listed.returncode == 0 and names:
         return [path for path in (ROOT / name for name in names) if path.is_file()]
-    return [path for path in ROOT.rglob("*") if path.is_file() and path.relative_to(ROOT).parts[0] not in {"build", "models", ".git"}]
+    return [
+        path
+        for path in ROOT.rglob("*")
+        if path.is_file() and path.relative_to(ROOT).parts[0] not in {"build", "models", ".git"}
+    ]
 
 
 def check(path):
@@ -44,7 +65,11 @@ def check(path):
         machine = MACHINE_PATH.search(line)
         if machine or str(ROOT) in line:
             found.append(f"{name}:{number}: a path of one machine: {line.strip()[:100]}")
-        found += [f"{name}:{number}: a link to {host}: add it to HOSTS of tools/check_tree.py if the text needs it" for host in LINK.findall(line) if host not in HOSTS]
+        found += [
+            f"{name}:{number}: a link to {host}: add it to HOSTS of tools/check_tree.py if the text needs it"
+            for host in LINK.findall(line)
+            if host not in HOSTS
+        ]
     return found
 
 

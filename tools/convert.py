@@ -24,10 +24,16 @@ def find_krafla():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", metavar="HF_DIR", help="folder of a Hugging Face checkpoint, or a GGUF file")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "source", metavar="HF_DIR", help="folder of a Hugging Face checkpoint, or a GGUF file"
+    )
     parser.add_argument("out", metavar="OUT.mlb")
-    parser.add_argument("--wtype", choices=("q8", "q4"), default="q8", help="how matrices are stored (default: q8)")
+    parser.add_argument(
+        "--wtype", choices=("q8", "q4"), default="q8", help="how matrices are stored (default: q8)"
+    )
     parser.add_argument("--scales", choices=("f16", "f32"))
     parser.add_argument("--q8", metavar="CLASS,...", help="with q4: classes of matrices kept as Q8_0")
     parser.add_argument("--q4-rule", choices=("search", "round"))
@@ -40,8 +46,13 @@ def main():
         print("convert.py: there is no krafla: run `make`, or set KRAFLA to its path", file=sys.stderr)
         return 1
     command = [krafla, "convert", args.source, args.out, "--type", {"q8": "q8_0", "q4": "q4_0"}[args.wtype]]
-    for option, value in (("--scales", args.scales), ("--q8", args.q8), ("--q4-rule", args.q4_rule), ("--imatrix", args.imatrix),
-                          ("--threads", args.threads)):
+    for option, value in (
+        ("--scales", args.scales),
+        ("--q8", args.q8),
+        ("--q4-rule", args.q4_rule),
+        ("--imatrix", args.imatrix),
+        ("--threads", args.threads),
+    ):
         if value is not None:
             command += [option, str(value)]
     if args.no_tokenizer:

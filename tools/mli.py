@@ -10,13 +10,28 @@ from format_error import FORMAT, SHAPE, FormatError, bad, read_bytes, write_chun
 
 _HEADER = struct.Struct("<4sIIIIIQQ")
 _SLOTS = ("wq/wk/wv", "wo", "w1/w3", "w2")  # of a layer, in file order
-_SLOT_OF = {"wq": 0, "wk": 0, "wv": 0, "wg": 0, "lqkv": 0, "lz": 0, "lb": 0, "la": 0, "wo": 1, "lout": 1, "w1": 2, "w3": 2, "w2": 3}
+_SLOT_OF = {
+    "wq": 0,
+    "wk": 0,
+    "wv": 0,
+    "wg": 0,
+    "lqkv": 0,
+    "lz": 0,
+    "lb": 0,
+    "la": 0,
+    "wo": 1,
+    "lout": 1,
+    "w1": 2,
+    "w3": 2,
+    "w2": 3,
+}
 
 
 @dataclass
 class Importance:
     """layers: per layer the 4 float64 sums [dim], [q_dim], [dim], [hidden_dim] of the inputs of wq/wk/wv, wo, w1/w3 and
     w2; classifier: float64 [dim]. q_dim is never 0 here. *_tokens: how many inputs were summed."""
+
     dim: int
     hidden_dim: int
     q_dim: int
@@ -41,8 +56,12 @@ class Importance:
                 raise bad(SHAPE, name, found, f"the model's {wanted}")
         for i in np.flatnonzero(np.asarray(layer_flags) & 8):
             if header.lin_v_heads * header.lin_v_dim != header.q_dim:
-                raise bad(SHAPE, f"layers.{i}.lout", f"{header.lin_v_heads * header.lin_v_dim} input channels",
-                          f"q_dim ({header.q_dim}): an importance matrix has no place for others")
+                raise bad(
+                    SHAPE,
+                    f"layers.{i}.lout",
+                    f"{header.lin_v_heads * header.lin_v_dim} input channels",
+                    f"q_dim ({header.q_dim}): an importance matrix has no place for others",
+                )
 
     def relative(self, tensor_name, shared_classifier):
         """float32 [cols] importance of the input channels of a matrix, or None for a tok_emb that is no classifier."""
@@ -54,8 +73,14 @@ class Importance:
         return relative(self.layers[int(parts[1])][_SLOT_OF[parts[2]]], self.layer_tokens)
 
     def describe(self):
-        return [f"n_layers {len(self.layers)}", f"dim {self.dim}", f"hidden_dim {self.hidden_dim}", f"q_dim {self.q_dim}",
-                f"tokens summed into the layers {self.layer_tokens}", f"tokens summed into the classifier {self.classifier_tokens}"]
+        return [
+            f"n_layers {len(self.layers)}",
+            f"dim {self.dim}",
+            f"hidden_dim {self.hidden_dim}",
+            f"q_dim {self.q_dim}",
+            f"tokens summed into the layers {self.layer_tokens}",
+            f"tokens summed into the classifier {self.classifier_tokens}",
+        ]
 
 
 def relative(sums, tokens):
@@ -90,8 +115,10 @@ def read_mli(path_or_bytes, header=None, layer_flags=None):
     for name, value in (("n_layers", n_layers), ("dim", dim), ("hidden_dim", hidden)):
         if value == 0:
             raise bad(SHAPE, name, 0, "at least 1")
-    sums = np.split(np.frombuffer(data, "<f8", offset=_HEADER.size), np.cumsum([dim, q_dim, dim, hidden] * n_layers))
-    layers = [sums[4 * i:4 * i + 4] for i in range(n_layers)]
+    sums = np.split(
+        np.frombuffer(data, "<f8", offset=_HEADER.size), np.cumsum([dim, q_dim, dim, hidden] * n_layers)
+    )
+    layers = [sums[4 * i : 4 * i + 4] for i in range(n_layers)]
     result = Importance(dim, hidden, q_dim, layer_tokens, classifier_tokens, layers, sums[-1])
     if header is not None:
         result.check(header, np.zeros(header.n_layers, np.uint8) if layer_flags is None else layer_flags)
@@ -117,11 +144,16 @@ def _check_values(m):
 def write_mli(path, importance):
     """Writes an importance matrix; refuses with ML_E_FORMAT or ML_E_SHAPE what read_mli would refuse."""
     m = importance
-    for name, found, wanted in zip(_SLOTS * len(m.layers), [len(s) for layer in m.layers for s in layer],
-                                   [m.dim, m.q_dim, m.dim, m.hidden_dim] * len(m.layers)):
+    for name, found, wanted in zip(
+        _SLOTS * len(m.layers),
+        [len(s) for layer in m.layers for s in layer],
+        [m.dim, m.q_dim, m.dim, m.hidden_dim] * len(m.layers),
+    ):
         if found != wanted:
             raise bad(SHAPE, name, f"{found} channels", wanted)
     _check_values(m)
     q_dim = 0 if m.q_dim == m.dim else m.q_dim
-    header = _HEADER.pack(b"MLI1", 1, len(m.layers), m.dim, m.hidden_dim, q_dim, m.layer_tokens, m.classifier_tokens)
+    header = _HEADER.pack(
+        b"MLI1", 1, len(m.layers), m.dim, m.hidden_dim, q_dim, m.layer_tokens, m.classifier_tokens
+    )
     write_chunks(path, [header] + [np.asarray(sums, "<f8").tobytes() for _, sums, _ in m.slots()])

@@ -9,9 +9,18 @@ from dataclasses import dataclass, field
 from format_error import FORMAT, FormatError, bad, read_bytes, write_chunks
 
 SENTENCEPIECE, BYTE_LEVEL = 1, 2  # kind
-ADDED, BYTE = 1, 2                # attr
-FLAGS = {1: "prepend BOS", 2: "ignore_merges", 4: "prefix at the start only", 8: "NFC", 16: "single digits", 32: "GPT-2 regex",
-         64: "digits split first", 128: "marks are letters", 256: "no prefix"}
+ADDED, BYTE = 1, 2  # attr
+FLAGS = {
+    1: "prepend BOS",
+    2: "ignore_merges",
+    4: "prefix at the start only",
+    8: "NFC",
+    16: "single digits",
+    32: "GPT-2 regex",
+    64: "digits split first",
+    128: "marks are letters",
+    256: "no prefix",
+}
 KNOWN_FLAGS = sum(FLAGS)
 _HEADER = struct.Struct("<4sIIIIiiI")
 
@@ -20,6 +29,7 @@ _HEADER = struct.Struct("<4sIIIIiiI")
 class Tokenizer:
     """kind 1 or 2; flags: sum of FLAGS; bos, eos: id or -1; tokens: (attr, bytes) by id; merges: (left, right, merged)
     ids in rank order. trailing: bytes after the last merge (read only)."""
+
     kind: int
     flags: int = 0
     bos: int = -1
@@ -30,11 +40,16 @@ class Tokenizer:
 
     def describe(self):
         names = [text for bit, text in FLAGS.items() if self.flags & bit]
-        return [f"kind {self.kind} ({'SentencePiece' if self.kind == SENTENCEPIECE else 'byte-level'} BPE)",
-                f"flags {self.flags} ({', '.join(names) or 'none'})", f"bos {self.bos}", f"eos {self.eos}",
-                f"tokens {len(self.tokens)} ({sum(a == ADDED for a, _ in self.tokens)} added, "
-                f"{sum(a == BYTE for a, _ in self.tokens)} bytes)",
-                f"merges {len(self.merges)}", f"bytes after the last merge: {self.trailing}"]
+        return [
+            f"kind {self.kind} ({'SentencePiece' if self.kind == SENTENCEPIECE else 'byte-level'} BPE)",
+            f"flags {self.flags} ({', '.join(names) or 'none'})",
+            f"bos {self.bos}",
+            f"eos {self.eos}",
+            f"tokens {len(self.tokens)} ({sum(a == ADDED for a, _ in self.tokens)} added, "
+            f"{sum(a == BYTE for a, _ in self.tokens)} bytes)",
+            f"merges {len(self.merges)}",
+            f"bytes after the last merge: {self.trailing}",
+        ]
 
 
 def read_mlt(path_or_bytes):
@@ -52,8 +67,13 @@ def read_mlt(path_or_bytes):
     _check_fields(kind, n_vocab, bos, eos, flags)
     tokens, at = _read_tokens(data, n_vocab)
     if len(data) - at < 12 * n_merges:
-        raise bad(FORMAT, "n_merges", f"{n_merges} and {len(data) - at} bytes after the tokens", f"{12 * n_merges} bytes")
-    merges = list(struct.iter_unpack("<III", data[at:at + 12 * n_merges]))
+        raise bad(
+            FORMAT,
+            "n_merges",
+            f"{n_merges} and {len(data) - at} bytes after the tokens",
+            f"{12 * n_merges} bytes",
+        )
+    merges = list(struct.iter_unpack("<III", data[at : at + 12 * n_merges]))
     _check_merges(tokens, merges)
     return Tokenizer(kind, flags, bos, eos, tokens, merges, len(data) - at - 12 * n_merges)
 
@@ -81,8 +101,10 @@ def _read_tokens(data, n_vocab):
         at += 5
         _check_token(i, attr, length)
         if length > len(data) - at:
-            raise bad(FORMAT, f"token {i}", f"len {length} and {len(data) - at} bytes left", "a len within the file")
-        tokens.append((attr, data[at:at + length]))
+            raise bad(
+                FORMAT, f"token {i}", f"len {length} and {len(data) - at} bytes left", "a len within the file"
+            )
+        tokens.append((attr, data[at : at + length]))
         at += length
     return tokens, at
 
@@ -101,7 +123,12 @@ def _check_merges(tokens, merges):
                 raise bad(FORMAT, f"merge {rank}", f"{name} {i}", f"less than n_vocab ({len(tokens)})")
         left, right, merged = (tokens[i][1] for i in ids)
         if left + right != merged:
-            raise bad(FORMAT, f"merge {rank}", f"merged token {ids[2]} = {merged!r}", f"left + right = {left + right!r}")
+            raise bad(
+                FORMAT,
+                f"merge {rank}",
+                f"merged token {ids[2]} = {merged!r}",
+                f"left + right = {left + right!r}",
+            )
 
 
 def write_mlt(path, tokenizer):

@@ -23,6 +23,7 @@ class Quant:
     kind "q8": q int8 [rows, cols]; kind "q4": q uint8 [rows, cols/2], byte j of a block of 16 holds element j in its low
     nibble and element j+16 in its high nibble. d: float32 or float16 [rows, cols/32].
     """
+
     kind: str
     rows: int
     cols: int
@@ -46,14 +47,16 @@ class Quant:
 
 def fold8(a):
     """A1 of the arithmetic contract: the sum of 8 lanes, [..., 8] -> [...]."""
-    return ((a[..., 0] + a[..., 4]) + (a[..., 2] + a[..., 6])) + ((a[..., 1] + a[..., 5]) + (a[..., 3] + a[..., 7]))
+    return ((a[..., 0] + a[..., 4]) + (a[..., 2] + a[..., 6])) + (
+        (a[..., 1] + a[..., 5]) + (a[..., 3] + a[..., 7])
+    )
 
 
 def sum32(v):
     """A2 of the arithmetic contract over a block: lane i mod 8 adds ascending i from +0, then fold8. [n, 32] -> [n]."""
     lanes = np.zeros((len(v), 8), F32)
     for i in range(0, BLOCK, 8):
-        lanes = lanes + v[:, i:i + 8]
+        lanes = lanes + v[:, i : i + 8]
     return fold8(lanes)
 
 
@@ -76,11 +79,13 @@ def matrix(w, name):
 def refuse_not_finite(w, name):
     """Raises ML_E_FORMAT naming the first row of w [rows, cols] with a NaN or infinite weight."""
     for first in range(0, len(w), 4096):
-        rows_ok = np.isfinite(w[first:first + 4096]).all(axis=1)
+        rows_ok = np.isfinite(w[first : first + 4096]).all(axis=1)
         if not rows_ok.all():
             row = first + int(np.argmin(rows_ok))
             values = w[row]
-            raise bad(FORMAT, f"{name} row {row}", f"weight {values[~np.isfinite(values)][0]}", "finite weights")
+            raise bad(
+                FORMAT, f"{name} row {row}", f"weight {values[~np.isfinite(values)][0]}", "finite weights"
+            )
 
 
 def store_scales(d, blocks_per_row, scale_f16, name, first_row):
@@ -93,11 +98,17 @@ def store_scales(d, blocks_per_row, scale_f16, name, first_row):
     if not storable.all():
         i = int(np.argmin(storable))
         allowed = f"finite and at most {'65504 for f16 scales' if scale_f16 else 'the largest float32'}"
-        raise bad(FORMAT, f"{name} row {first_row + i // blocks_per_row}", f"weights that need the scale {d[i]}", allowed)
+        raise bad(
+            FORMAT,
+            f"{name} row {first_row + i // blocks_per_row}",
+            f"weights that need the scale {d[i]}",
+            allowed,
+        )
     return d.astype(np.float16) if scale_f16 else d
 
 
 # --- Q8_0 -------------------------------------------------------------------------------------------------------------
+
 
 def quantize_q8(w, scale_f16, name="matrix"):
     """Q8_0 of w [rows, cols] by the page's rule -> Quant.
@@ -131,6 +142,7 @@ def _q8_blocks(x, scale_f16, blocks_per_row, name, first_row):
 
 
 # --- Q4_0 -------------------------------------------------------------------------------------------------------------
+
 
 def quantize_q4(w, scale_f16, rule="search", importance=None, name="matrix"):
     """Q4_0 of w [rows, cols] -> Quant.
@@ -190,7 +202,9 @@ def _q4_round(x):
 
 def _q4_search(x, weights):
     """The search: x [n, 32], weights [n, 32] or None for x*x of the scaled block -> (levels float32 [n, 32], d [n])."""
-    with np.errstate(all="ignore"):  # zero blocks make NaN and are replaced at the end; overflow is refused by its d
+    with np.errstate(
+        all="ignore"
+    ):  # zero blocks make NaN and are replaced at the end; overflow is refused by its d
         largest = _largest(x)
         magnitude = np.abs(largest)
         scale = np.where(magnitude < F32(1e-6), F32(1) / magnitude, F32(1))
@@ -244,4 +258,4 @@ def _chunks(w):
     """Groups of whole rows of w as (blocks [n, 32], first row)."""
     step = max(1, CHUNK_WEIGHTS // w.shape[1])
     for row in range(0, len(w), step):
-        yield w[row:row + step].reshape(-1, BLOCK), row
+        yield w[row : row + step].reshape(-1, BLOCK), row

@@ -20,14 +20,16 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import ref_math as rm
 
-WINDOW, LOCAL_ROPE, NO_ROPE, LINEAR = 1, 2, 4, 8   # layer flags (values)
-PAGE = 64                                          # positions in a KV page
+WINDOW, LOCAL_ROPE, NO_ROPE, LINEAR = 1, 2, 4, 8  # layer flags (values)
+PAGE = 64  # positions in a KV page
 
 
 # ---------------------------------------------------------------- the two arithmetics
 
+
 class Truth:
     """float64 and numpy's own functions; quantized weights are the exact products level * d."""
+
     num = np.float64
     exp, tanh, log1p = staticmethod(np.exp), staticmethod(np.tanh), staticmethod(np.log1p)
     log64, pow64 = staticmethod(np.log), staticmethod(np.power)
@@ -39,8 +41,11 @@ class Truth:
     def weights(self, w):
         """A tensor (float array or mlb.Quant) as float64, kept for the next use."""
         if id(w) not in self.cache:
-            wide = np.asarray(w, np.float64) if isinstance(w, np.ndarray) else \
-                w.levels().astype(np.float64) * np.repeat(w.d.astype(np.float64), 32, axis=1)
+            wide = (
+                np.asarray(w, np.float64)
+                if isinstance(w, np.ndarray)
+                else w.levels().astype(np.float64) * np.repeat(w.d.astype(np.float64), 32, axis=1)
+            )
             self.cache[id(w)] = (wide, w)
         return self.cache[id(w)][0]
 
@@ -72,13 +77,18 @@ class Truth:
 
 class Contract:
     """float32 and the functions and orders of docs/arithmetic.md."""
+
     num = np.float32
     exp, tanh, log1p = staticmethod(rm.exp32), staticmethod(rm.tanh32), staticmethod(rm.log1p32)
     log64, pow64 = staticmethod(rm.log64), staticmethod(rm.pow64)
     gelu_c, gelu_cube = rm.GELU_C, rm.GELU_CUBE
 
     def __init__(self, kv="f16"):
-        self.keep = {"f16": lambda x: x.astype(np.float16).astype(np.float32), "f32": lambda x: x, "q8_0": rm.kv_q8}[kv]
+        self.keep = {
+            "f16": lambda x: x.astype(np.float16).astype(np.float32),
+            "f32": lambda x: x,
+            "q8_0": rm.kv_q8,
+        }[kv]
 
     def sincos(self, angle):
         """Computed in double, rounded to float once."""
@@ -116,11 +126,13 @@ class Contract:
             keys = slice(first, min(first + PAGE, T))
             seen = visible[:, keys]
             m, l, o = self.page(s[:, :, keys], v[keys], seen)
-            M1 = np.maximum(M, m)                          # NaN goes through
+            M1 = np.maximum(M, m)  # NaN goes through
             a, b = self.exp(M - M1), self.exp(m - M1)
             merge, start = (started & seen.any(axis=1))[:, None], (~started & seen.any(axis=1))[:, None]
             L = np.where(merge, L * a + l * b, np.where(start, l, L))
-            O = np.where(merge[..., None], O * a[..., None] + o * b[..., None], np.where(start[..., None], o, O))
+            O = np.where(
+                merge[..., None], O * a[..., None] + o * b[..., None], np.where(start[..., None], o, O)
+            )
             M = np.where(merge, M1, np.where(start, m, M))
             started |= seen.any(axis=1)
         return O / L[..., None]
@@ -137,6 +149,7 @@ class Contract:
 
 
 # ---------------------------------------------------------------- A4: elementwise
+
 
 def rms_norm(A, x, weight, eps):
     """x [..., n], weight [n]: (x * inv) * w with inv = 1 / sqrt(ss / n + eps)."""
@@ -168,21 +181,24 @@ def softcap(A, x, cap):
 
 # ---------------------------------------------------------------- A5: RoPE
 
+
 def scale_frequencies(A, h, inv, R):
     """The header's RoPE scaling of inverse frequencies inv [R/2], all in double."""
     f64 = np.float64
     factor, orig = f64(h.rope_factor), f64(h.rope_orig_max_seq)
     lo, hi = f64(h.rope_low_freq_factor), f64(h.rope_high_freq_factor)
-    if h.rope_type == 1:      # llama3: lo and hi are frequency factors
+    if h.rope_type == 1:  # llama3: lo and hi are frequency factors
         wavelen = rm.TWO_PI / inv
         s = (orig / wavelen - lo) / (hi - lo)
         middle = ((1 - s) * inv) / factor + s * inv
         return np.where(wavelen < orig / hi, inv, np.where(wavelen > orig / lo, inv / factor, middle))
-    if h.rope_type == 2:      # linear
+    if h.rope_type == 2:  # linear
         return inv / factor
-    if h.rope_type == 3:      # yarn: lo is beta_fast, hi is beta_slow
+    if h.rope_type == 3:  # yarn: lo is beta_fast, hi is beta_slow
+
         def dimension(r):
             return (f64(R) * A.log64(orig / (rm.TWO_PI * r))) / (f64(2) * A.log64(f64(h.rope_theta)))
+
         low = max(np.floor(dimension(lo)), f64(0))
         high = min(np.ceil(dimension(hi)), f64(R - 1))
         if low == high:
@@ -218,13 +234,16 @@ def rotate(x, table):
 
 # ---------------------------------------------------------------- the model
 
+
 class Forward:
     """One model, one arithmetic. `trace`, if given, is called as trace(name, array) with every intermediate result."""
 
     def __init__(self, model, arithmetic, trace=None):
         self.h, self.t, self.A = model.header, model.tensors, arithmetic
         everywhere = WINDOW if self.h.sliding_window else 0
-        self.flags = [int(b) for b in model.layer_flags] if self.h.layer_flags else [everywhere] * self.h.n_layers
+        self.flags = (
+            [int(b) for b in model.layer_flags] if self.h.layer_flags else [everywhere] * self.h.n_layers
+        )
         self.trace = trace or (lambda name, array: None)
 
     def logits(self, ids):
@@ -248,7 +267,11 @@ class Forward:
     def layer(self, i, x):
         """x [T, D] -> [T, D]: mixer and FFN, each normalized before, perhaps after, and added to the residual."""
         h, A = self.h, self.A
-        w = {name.split(".", 2)[2]: tensor for name, tensor in self.t.items() if name.startswith(f"layers.{i}.")}
+        w = {
+            name.split(".", 2)[2]: tensor
+            for name, tensor in self.t.items()
+            if name.startswith(f"layers.{i}.")
+        }
         mixer = self.linear_attention if self.flags[i] & LINEAR else self.attention
         y = mixer(i, rms_norm(A, x, w["attn_norm"], h.norm_eps), w)
         if h.post_norms:
@@ -273,7 +296,11 @@ class Forward:
         q, k, v = A.matmul(x, w["wq"]), A.matmul(x, w["wk"]), A.matmul(x, w["wv"])
         if h.qkv_bias:
             q, k, v = q + w["bq"].astype(A.num), k + w["bk"].astype(A.num), v + w["bv"].astype(A.num)
-        q, k, v = q.reshape(T, h.n_heads, h.hd), k.reshape(T, h.n_kv_heads, h.hd), v.reshape(T, h.n_kv_heads, h.hd)
+        q, k, v = (
+            q.reshape(T, h.n_heads, h.hd),
+            k.reshape(T, h.n_kv_heads, h.hd),
+            v.reshape(T, h.n_kv_heads, h.hd),
+        )
         if h.qk_norm:
             q, k = rms_norm(A, q, w["q_norm"], h.norm_eps), rms_norm(A, k, w["k_norm"], h.norm_eps)
         if not flags & NO_ROPE:
@@ -308,7 +335,9 @@ class Forward:
         k = self.unit(k.reshape(T, K, dk))
         for name, tensor in (("lq", q), ("lk", k), ("lv", v), ("beta", beta), ("g", g)):
             self.trace(f"layers.{i}.{name}", tensor)
-        o = self.delta_rule(np.repeat(q, V // K, axis=1), np.repeat(k, V // K, axis=1), v.reshape(T, V, dv), beta, g)
+        o = self.delta_rule(
+            np.repeat(q, V // K, axis=1), np.repeat(k, V // K, axis=1), v.reshape(T, V, dv), beta, g
+        )
         y = rms_norm(A, o, w["lnorm"], h.norm_eps) * silu(A, z)
         self.trace(f"layers.{i}.heads", y)
         return A.matmul(y.reshape(T, V * dv), w["lout"])
@@ -319,7 +348,7 @@ class Forward:
         padded = np.concatenate([np.zeros((n - 1, x.shape[1]), x.dtype), x])
         y = np.zeros_like(x)
         for t in range(n):
-            y += taps[:, t] * padded[t:t + len(x)]
+            y += taps[:, t] * padded[t : t + len(x)]
         return y
 
     def unit(self, x):
@@ -345,17 +374,18 @@ class Forward:
 
 # ---------------------------------------------------------------- digest and command line
 
+
 def fnv1a64(data):
-    digest = 0xcbf29ce484222325
+    digest = 0xCBF29CE484222325
     for byte in data:
-        digest = ((digest ^ byte) * 0x100000001b3) & 0xFFFFFFFFFFFFFFFF
+        digest = ((digest ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
     return digest
 
 
 def logits_digest(logits):
     """FNV-1a 64 over the rows' float32 bytes, every NaN as 0x7fc00000: 16 hex digits."""
     bits = np.ascontiguousarray(logits, "<f4").view("<u4").copy()
-    bits[np.isnan(logits)] = 0x7fc00000
+    bits[np.isnan(logits)] = 0x7FC00000
     return f"{fnv1a64(bits.tobytes()):016x}"
 
 
@@ -372,8 +402,10 @@ def load(path):
     if Path(path).is_dir():
         sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "golden"))
         import hf
+
         return hf.load(path)
     import mlb
+
     return mlb.read(path)
 
 
@@ -383,7 +415,9 @@ def main():
     parser.add_argument("--ids", help="JSON file: a list of token ids")
     parser.add_argument("--out", help=".npy file for the logits, float32 [n, vocab]")
     parser.add_argument("--contract", action="store_true", help="float32, bit-exact")
-    parser.add_argument("--kv", choices=["f16", "f32", "q8_0"], default="f16", help="type of the KV cache (contract only)")
+    parser.add_argument(
+        "--kv", choices=["f16", "f32", "q8_0"], default="f16", help="type of the KV cache (contract only)"
+    )
     parser.add_argument("--digest", action="store_true", help="print the digest that `krafla verify` prints")
     parser.add_argument("--trace", metavar="FILE.npz", help="also save every intermediate result")
     args = parser.parse_args()
@@ -395,7 +429,9 @@ def main():
     if not args.ids:
         return 0 if args.digest else parser.error("--ids or --digest is needed")
     kept = {}
-    forward = Forward(model, Contract(args.kv) if args.contract else Truth(), kept.__setitem__ if args.trace else None)
+    forward = Forward(
+        model, Contract(args.kv) if args.contract else Truth(), kept.__setitem__ if args.trace else None
+    )
     logits = forward.logits(json.loads(Path(args.ids).read_text())).astype(np.float32)
     if args.trace:
         np.savez(args.trace, logits=logits, **kept)

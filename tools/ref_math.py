@@ -28,7 +28,9 @@ LOG2E_F, MAGIC_F = f("0x1.715476p+0"), f("0x1.8p23")
 LN2_HI_F, LN2_LO_F = f("0x1.63p-1"), f("0x1.bd0106p-13")
 EXP_LOW_F, EXP_HIGH_F = F32(-87.33), f("0x1.62e42ep+6")
 EXP_C = [f(c) for c in ("0x1.fffffcp-2", "0x1.555492p-3", "0x1.5558f2p-5", "0x1.1239e2p-7", "0x1.6a2434p-10")]
-TANH_T = [f(t) for t in ("-0x1.555534p-2", "0x1.110768p-3", "-0x1.b84448p-5", "0x1.5256d8p-6", "-0x1.76ac1ap-8")]
+TANH_T = [
+    f(t) for t in ("-0x1.555534p-2", "0x1.110768p-3", "-0x1.b84448p-5", "0x1.5256d8p-6", "-0x1.76ac1ap-8")
+]
 GELU_C, GELU_CUBE = f("0x1.988454p-1"), f("0x1.6e4e26p-5")
 
 
@@ -130,7 +132,7 @@ def sincos64(x):
     """(sin x, cos x) of a float64 array."""
     x = np.asarray(x, F64)
     with np.errstate(all="ignore"):
-        legal = np.abs(x) < F64(2.0 ** 51)
+        legal = np.abs(x) < F64(2.0**51)
         xs = np.where(legal, x, F64(0))
         n = (xs * TWO_OVER_PI + MAGIC) - MAGIC
         r = ((xs - n * PIO2_1) - n * PIO2_2) - n * PIO2_3
@@ -152,6 +154,7 @@ def sincos64(x):
 
 # ---------------------------------------------------------------- A1, A2: sums
 
+
 def fold8(a):
     """Sum of 8 lanes: a [8, ...] -> [...]."""
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]))
@@ -166,6 +169,7 @@ def sum8(x):
 
 
 # ---------------------------------------------------------------- A3: quantized matrix x vector
+
 
 def quantize_rows(x):
     """Activations [T, n] float32 -> quants [T, n] int32 in -127..127, scales [T, n/32] float32."""
@@ -194,19 +198,20 @@ def quant_matmul(x, levels, scales):
     lanes = np.zeros((8, x.shape[0], wf.shape[0]), F32)
     with np.errstate(all="ignore"):
         for b in range(dw.shape[1]):
-            isum = xf[:, 32 * b:32 * b + 32] @ wf[:, 32 * b:32 * b + 32].T
+            isum = xf[:, 32 * b : 32 * b + 32] @ wf[:, 32 * b : 32 * b + 32].T
             lanes[b % 8] += isum * (dw[None, :, b] * dx[:, b, None])
         return fold8(lanes)
 
 
 # ---------------------------------------------------------------- A6: the KV cache in q8_0
 
+
 def kv_q8(x):
     """x [..., d] float32 quantized in blocks of 32 along d, the last may be shorter, and back: q * d."""
     x = np.asarray(x, F32)
     wide = -(-x.shape[-1] // 32) * 32
     blocks = np.zeros(x.shape[:-1] + (wide,), F32)
-    blocks[..., :x.shape[-1]] = x
+    blocks[..., : x.shape[-1]] = x
     blocks = blocks.reshape(x.shape[:-1] + (wide // 32, 32))
     with np.errstate(all="ignore"):
         amax = (blocks.view(U32) & U32(0x7FFFFFFF)).max(axis=-1).view(F32)  # by its bits: NaN > inf > finite
@@ -215,5 +220,5 @@ def kv_q8(x):
         y = blocks * (F32(1) / scale)[..., None]
         q = np.clip(np.trunc(y + np.copysign(F32(0.5), y)), F32(-127), F32(127))
         q = np.where((finite & (scale > 0))[..., None], q, F32(0))
-        decoded = (q + F32(0)) * np.where(finite, scale, F32(np.nan))[..., None]   # an int8 has no -0
-    return decoded.reshape(x.shape[:-1] + (wide,))[..., :x.shape[-1]]
+        decoded = (q + F32(0)) * np.where(finite, scale, F32(np.nan))[..., None]  # an int8 has no -0
+    return decoded.reshape(x.shape[:-1] + (wide,))[..., : x.shape[-1]]

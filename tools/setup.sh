@@ -13,7 +13,7 @@ packages_of() {
     run) echo g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libedit-dev python3 python3-venv ca-certificates ;;
     test) packages_of run && echo libgtest-dev ;;
     sanitize | fuzz) packages_of test && echo clang-19 libclang-rt-19-dev lld-19 ;;
-    format) echo clang-format-19 ;;
+    format) echo clang-format-19 black ;;
     lint) packages_of test && packages_of format && echo clang-tidy-19 pyflakes3 shellcheck ;;
     foreign-aarch64) echo g++-aarch64-linux-gnu qemu-user googletest ;;
     foreign-arm) echo g++-arm-linux-gnueabihf qemu-user googletest ;;

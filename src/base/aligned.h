@@ -12,9 +12,9 @@ namespace krafla {
 
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-/// `bytes` of memory, not initialized, on a boundary of 64 bytes; from a huge page on, on a boundary of one, and the system is asked to
-/// use them: a fault for every 2 MB instead of every 4 KB, and few TLB misses. What is left over at the end has small pages. For
-/// std::free(). Throws std::bad_alloc.
+/// `bytes` of memory, not initialized, on a boundary of 64 bytes; from a huge page on, on a boundary of one,
+/// and the system is asked to use them: a fault for every 2 MB instead of every 4 KB, and few TLB misses.
+/// What is left over at the end has small pages. For std::free(). Throws std::bad_alloc.
 void* allocate_aligned(std::size_t bytes);
 
 /// Asks the system for huge pages from `data` on: a wish, which changes nothing but speed.
@@ -26,7 +26,8 @@ struct AlignedAllocator {
   using value_type = T;
   AlignedAllocator() = default;
   template <class U>
-  AlignedAllocator(const AlignedAllocator<U>&) {}  // NOLINT(google-explicit-constructor): as the standard wants it
+  AlignedAllocator(const AlignedAllocator<U>&) {
+  }  // NOLINT(google-explicit-constructor): as the standard wants it
 
   T* allocate(std::size_t n) {
     if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
@@ -43,7 +44,8 @@ class AlignedArray {
  public:
   AlignedArray() = default;
   explicit AlignedArray(std::size_t n) { grow(n); }
-  AlignedArray(AlignedArray&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  AlignedArray(AlignedArray&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   AlignedArray& operator=(AlignedArray&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);

@@ -18,15 +18,17 @@ static_assert(std::endian::native == std::endian::little, "the formats are littl
 
 using Bytes = std::span<const std::uint8_t>;
 
-inline std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline std::string_view as_text(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 /// Whether a file begins with these letters; false for a shorter one.
 inline bool starts_with(Bytes file, std::string_view magic) {
   return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
 }
 
-/// a * b and a + b, or nothing when the result does not fit. T is unsigned; sizes use std::size_t, so that a file
-/// too large for a 32-bit host is refused there.
+/// a * b and a + b, or nothing when the result does not fit. T is unsigned; sizes use std::size_t, so that a
+/// file too large for a 32-bit host is refused there.
 template <std::unsigned_integral T>
 constexpr std::optional<T> checked_mul(T a, T b) {
   T r{};
@@ -41,7 +43,8 @@ constexpr std::optional<T> checked_add(T a, T b) {
   return r;
 }
 
-/// A cursor over untrusted bytes. Every read is bounds-checked and throws ML_E_FORMAT naming `what` and the position.
+/// A cursor over untrusted bytes. Every read is bounds-checked and throws ML_E_FORMAT naming `what` and the
+/// position.
 class ByteReader {
  public:
   /// `name` is the file's name for messages; it must outlive the reader.
@@ -62,8 +65,9 @@ class ByteReader {
   /// The next n bytes, not copied.
   Bytes take(std::uint64_t n, std::string_view what) {
     if (n > remaining())
-      fail(ML_E_FORMAT, "{}: {} at offset {} needs {} bytes, but only {} are left; the file is cut short or damaged", name_, what,
-           position_, n, remaining());
+      fail(ML_E_FORMAT,
+           "{}: {} at offset {} needs {} bytes, but only {} are left; the file is cut short or damaged",
+           name_, what, position_, n, remaining());
     Bytes result = bytes_.subspan(position_, static_cast<std::size_t>(n));
     position_ += static_cast<std::size_t>(n);
     return result;

@@ -13,22 +13,25 @@
 namespace krafla {
 namespace {
 
-/// This process's group: what stands behind the second colon of its line in /proc/self/cgroup, of a controller of version 1 or, without a
-/// name, of version 2.
+/// This process's group: what stands behind the second colon of its line in /proc/self/cgroup, of a
+/// controller of version 1 or, without a name, of version 2.
 std::string group_path(const std::string& root, std::string_view controller) {
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string_view all = std::string_view(line).substr(first + 1, second - first - 1);
-    if (controller.empty() ? all.empty() : fmt::format(",{},", all).find(fmt::format(",{},", controller)) != std::string::npos)
+    if (controller.empty()
+            ? all.empty()
+            : fmt::format(",{},", all).find(fmt::format(",{},", controller)) != std::string::npos)
       return line.substr(second + 1);
   }
   return "/";
 }
 
-/// The least of grant(folder), over the folders of this process's group and all above it. In a container the path may be the host's, of
-/// which only the end is seen below /sys/fs/cgroup, or nothing: the root there counts in any case.
+/// The least of grant(folder), over the folders of this process's group and all above it. In a container the
+/// path may be the host's, of which only the end is seen below /sys/fs/cgroup, or nothing: the root there
+/// counts in any case.
 template <class Grant>
 auto least_grant(const std::string& root, std::string_view controller, Grant grant) {
   const std::string mount = fmt::format("{}/sys/fs/cgroup/{}", root, controller);
@@ -42,12 +45,15 @@ auto least_grant(const std::string& root, std::string_view controller, Grant gra
   return least;
 }
 
-double cpus(double quota, double period) { return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity(); }
+double cpus(double quota, double period) {
+  return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
+}
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
 /// What is left of a limit. Pages of files that nobody has read of late are dropped before it is reached.
-std::uint64_t left(std::optional<std::uint64_t> limit, std::optional<std::uint64_t> used, std::uint64_t droppable) {
+std::uint64_t left(std::optional<std::uint64_t> limit, std::optional<std::uint64_t> used,
+                   std::uint64_t droppable) {
   if (!limit || !used) return kNoLimit;
   *used -= std::min(*used, droppable);
   return *limit > *used ? *limit - *used : 1;
@@ -74,7 +80,8 @@ std::uint64_t cgroup_memory(const std::string& root) {
     const auto used = number(folder + "memory.current");
     const std::uint64_t droppable = read_number_after(folder + "memory.stat", "inactive_file").value_or(0);
     // Beyond "high" a group is slowed down until it is below again.
-    return std::min(left(number(folder + "memory.max"), used, droppable), left(number(folder + "memory.high"), used, droppable));
+    return std::min(left(number(folder + "memory.max"), used, droppable),
+                    left(number(folder + "memory.high"), used, droppable));
   });
   const std::uint64_t v1 = least_grant(root, "memory", [&](const std::string& folder) {
     return left(number(folder + "memory.limit_in_bytes"), number(folder + "memory.usage_in_bytes"),

@@ -56,7 +56,8 @@ CpuFeatures cpu_features() {
 }
 #elif defined(__aarch64__)
 CpuFeatures cpu_features() {
-  constexpr unsigned long kDotProd = 1ul << 20, kI8mm = 1ul << 13;  // HWCAP_ASIMDDP and HWCAP2_I8MM, which older headers lack
+  constexpr unsigned long kDotProd = 1ul << 20,
+                          kI8mm = 1ul << 13;  // HWCAP_ASIMDDP and HWCAP2_I8MM, which older headers lack
   CpuFeatures f;
   f.neon = true;
   f.dotprod = (getauxval(AT_HWCAP) & kDotProd) != 0;
@@ -79,7 +80,9 @@ std::uint64_t peak_memory() { return read_number_after("/proc/self/status", "VmH
 std::uint64_t available_memory() {
   const std::uint64_t machine = read_number_after("/proc/meminfo", "MemAvailable:").value_or(0) << 10;
   const std::uint64_t group = cgroup_memory();
-  return machine > 0 ? std::min(machine, group) : group == std::numeric_limits<std::uint64_t>::max() ? 0 : group;
+  return machine > 0                                          ? std::min(machine, group)
+         : group == std::numeric_limits<std::uint64_t>::max() ? 0
+                                                              : group;
 }
 
 CpuCores cpu_cores() {
@@ -92,7 +95,8 @@ CpuCores cpu_cores() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &mask)) continue;
     const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    cores.emplace(read_number<int>(topology + "physical_package_id").value_or(0), read_number<int>(topology + "core_id").value_or(cpu));
+    cores.emplace(read_number<int>(topology + "physical_package_id").value_or(0),
+                  read_number<int>(topology + "core_id").value_or(cpu));
   }
   result.cpus = std::max(CPU_COUNT(&mask), 1);
   result.cores = std::max(static_cast<int>(cores.size()), 1);
@@ -116,7 +120,9 @@ std::vector<CpuCache> cpu_caches() {
     cache.bytes <<= unit == 'M' ? 20 : 10;
     cache.shared_by = 0;
     for (char digit = 0; shared >> digit;)  // hexadecimal, in groups with commas
-      if (digit != ',') cache.shared_by += std::popcount(static_cast<unsigned>(digit <= '9' ? digit - '0' : digit - 'a' + 10));
+      if (digit != ',')
+        cache.shared_by +=
+            std::popcount(static_cast<unsigned>(digit <= '9' ? digit - '0' : digit - 'a' + 10));
     caches.push_back(cache);
   }
 }
@@ -125,7 +131,8 @@ std::size_t near_cache() {
   static const std::size_t bytes = [] {
     constexpr std::size_t kMost = std::size_t{1} << 20;  // virtual machines may tell of more than there is
     for (const CpuCache& cache : cpu_caches())
-      if (cache.level == 2) return std::min(kMost, cache.bytes / static_cast<std::size_t>(std::max(2, cache.shared_by)));
+      if (cache.level == 2)
+        return std::min(kMost, cache.bytes / static_cast<std::size_t>(std::max(2, cache.shared_by)));
     return std::size_t{256} << 10;
   }();
   return bytes;
@@ -135,11 +142,14 @@ std::string cpu_model() {
 #if defined(__x86_64__) || defined(__i386__)
   std::array<unsigned, 12> words{};
   for (unsigned i = 0; i < 3; ++i)
-    if (!__get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3])) return {};
+    if (!__get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3]))
+      return {};
   std::string name;
   for (const unsigned word : words)
     for (unsigned shift = 0; shift < 32; shift += 8)
-      if (const char c = static_cast<char>(word >> shift); c > ' ' || (c == ' ' && !name.empty() && name.back() != ' ')) name += c;
+      if (const char c = static_cast<char>(word >> shift);
+          c > ' ' || (c == ' ' && !name.empty() && name.back() != ' '))
+        name += c;
   if (name.ends_with(' ')) name.pop_back();
   return name;
 #else

@@ -1,4 +1,5 @@
-// What this machine offers: instruction sets (asked of the CPU and of the operating system), cores, caches and memory.
+// What this machine offers: instruction sets (asked of the CPU and of the operating system), cores, caches
+// and memory.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@
 
 namespace krafla {
 
-/// By the names of the kernels (src/kernels/CMakeLists.txt). Each is true only if the operating system also saves the registers it uses.
+/// By the names of the kernels (src/kernels/CMakeLists.txt). Each is true only if the operating system also
+/// saves the registers it uses.
 struct CpuFeatures {
   bool scalar = true;
   bool sse2 = false;
@@ -44,15 +46,16 @@ struct CpuCache {
 /// Level by level; empty where Linux does not say.
 std::vector<CpuCache> cpu_caches();
 
-/// What a thread may fill of its second cache level: half of it, or its share where several CPUs have it together, at most 1 MB; 256 KB
-/// where Linux does not say.
+/// What a thread may fill of its second cache level: half of it, or its share where several CPUs have it
+/// together, at most 1 MB; 256 KB where Linux does not say.
 std::size_t near_cache();
 
-/// Bytes that this process may still take without driving the machine, or a control group it is in, to its limit; 0 where Linux does not
-/// say.
+/// Bytes that this process may still take without driving the machine, or a control group it is in, to its
+/// limit; 0 where Linux does not say.
 std::uint64_t available_memory();
 
-/// Bytes of memory this program has held at most; 0 where Linux does not say. (getrusage would count its parent's, from before exec.)
+/// Bytes of memory this program has held at most; 0 where Linux does not say. (getrusage would count its
+/// parent's, from before exec.)
 std::uint64_t peak_memory();
 
 /// The processor's own name for itself; empty where it has none.

@@ -17,4 +17,6 @@ extern "C" const char* ml_status_name(ml_status status) {
   return "ML_E_?";
 }
 
-extern "C" int ml_exit_code(ml_status status) { return status <= ML_E_SHAPE ? static_cast<int>(status) : static_cast<int>(ML_E_ERROR); }
+extern "C" int ml_exit_code(ml_status status) {
+  return status <= ML_E_SHAPE ? static_cast<int>(status) : static_cast<int>(ML_E_ERROR);
+}

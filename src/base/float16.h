@@ -1,6 +1,6 @@
-// IEEE binary16 and bfloat16 as bits, converted exactly or by round to nearest even. Portable scalar code; the
-// kernels have vector forms that give the same bits. Static and free of templates: kernel files, compiled for newer
-// instruction sets, may include it without leaking a weak symbol.
+// IEEE binary16 and bfloat16 as bits, converted exactly or by round to nearest even. Portable scalar code;
+// the kernels have vector forms that give the same bits. Static and free of templates: kernel files, compiled
+// for newer instruction sets, may include it without leaking a weak symbol.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The floating-point environment that the arithmetic contract needs: round to nearest, denormals kept, exceptions masked.
+// The floating-point environment that the arithmetic contract needs: round to nearest, denormals kept,
+// exceptions masked.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace krafla {
 
-/// Sets that environment for the calling thread and restores the caller's when it goes out of scope: a host process may
-/// have changed its own (flush-to-zero is common in audio programs).
+/// Sets that environment for the calling thread and restores the caller's when it goes out of scope: a host
+/// process may have changed its own (flush-to-zero is common in audio programs).
 class FloatEnvironment {
  public:
 #if defined(__SSE__) || defined(__x86_64__)

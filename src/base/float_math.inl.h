@@ -1,7 +1,7 @@
-// exp and tanh of docs/arithmetic.md A10, written once for a float and for vectors of floats. Included inside a namespace that has for
-// each such type V: + - * /, set<V>(float), lt(V, V) and gt(V, V) giving a mask, is_nan(V), select(mask, if_true, if_false), abs(V),
-// copysign(V, V), scale_by_bits(y, t) = bits(y) + (bits(t) << 23), all_within(V, float): no lane is NaN or of a larger magnitude.
-// NaN propagates; no FMA.
+// exp and tanh of docs/arithmetic.md A10, written once for a float and for vectors of floats. Included inside
+// a namespace that has for each such type V: + - * /, set<V>(float), lt(V, V) and gt(V, V) giving a mask,
+// is_nan(V), select(mask, if_true, if_false), abs(V), copysign(V, V), scale_by_bits(y, t) = bits(y) +
+// (bits(t) << 23), all_within(V, float): no lane is NaN or of a larger magnitude. NaN propagates; no FMA.
 
 template <class V>
 inline V exp(V x) {

@@ -1,5 +1,5 @@
-// Debian has fmt's library as a shared object only, but the program is to be one file: so fmt's functions, which its headers
-// leave to that library, are compiled here, once, from its headers.
+// Debian has fmt's library as a shared object only, but the program is to be one file: so fmt's functions,
+// which its headers leave to that library, are compiled here, once, from its headers.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

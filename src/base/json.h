@@ -1,4 +1,5 @@
-// JSON from anywhere: the library's copies, dumps and destructors go down recursively, so how deep it nests is limited.
+// JSON from anywhere: the library's copies, dumps and destructors go down recursively, so how deep it nests
+// is limited.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -31,7 +32,8 @@ inline bool nests_too_deep(std::string_view text) {
 /// The value a text is; discarded (is_discarded()) where it is no JSON or nests too deep.
 template <class Json = nlohmann::json>
 Json parse_json(std::string_view text) {
-  return nests_too_deep(text) ? Json(nlohmann::detail::value_t::discarded) : Json::parse(text, nullptr, false);
+  return nests_too_deep(text) ? Json(nlohmann::detail::value_t::discarded)
+                              : Json::parse(text, nullptr, false);
 }
 
 }  // namespace krafla

@@ -9,7 +9,8 @@
 
 namespace krafla {
 
-/// The id a JSON value is: an integer from 0 to 2^31 - 1. ML_E_FORMAT naming `what` and the value found otherwise.
+/// The id a JSON value is: an integer from 0 to 2^31 - 1. ML_E_FORMAT naming `what` and the value found
+/// otherwise.
 inline std::int32_t json_id(const nlohmann::json& value, std::string_view what) {
   const bool fits = value.is_number_integer() && value >= 0 && value <= INT32_MAX;
   if (!fits)

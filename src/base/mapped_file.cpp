@@ -21,7 +21,9 @@ namespace {
 /// An open regular file.
 struct File {
   explicit File(const std::string& path)
-      : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // not blocking, so that a FIFO is refused and not waited for
+      : fd(::open(path.c_str(),
+                  O_RDONLY | O_CLOEXEC |
+                      O_NONBLOCK)) {  // not blocking, so that a FIFO is refused and not waited for
     if (fd < 0) fail(ML_E_IO, "{}: cannot be opened: {}", path, std::strerror(errno));
     struct stat info{};
     const bool known = ::fstat(fd, &info) == 0;
@@ -29,7 +31,8 @@ struct File {
     size = static_cast<std::uint64_t>(info.st_size);
     if (regular) return;
     ::close(fd);
-    fail(ML_E_IO, "{}: {}; a file is needed", path, known && S_ISDIR(info.st_mode) ? "is a directory" : "is not a regular file");
+    fail(ML_E_IO, "{}: {}; a file is needed", path,
+         known && S_ISDIR(info.st_mode) ? "is a directory" : "is not a regular file");
   }
   ~File() { ::close(fd); }
   File(const File&) = delete;
@@ -43,7 +46,9 @@ void read_whole(const std::string& path, int fd, std::uint8_t* out, std::size_t 
   for (std::size_t done = 0; done < size;) {
     const ssize_t n = ::pread(fd, out + done, size - done, static_cast<off_t>(done));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) fail(ML_E_IO, "{}: cannot be read at byte {}: {}", path, done, n == 0 ? "it has been shortened" : std::strerror(errno));
+    if (n <= 0)
+      fail(ML_E_IO, "{}: cannot be read at byte {}: {}", path, done,
+           n == 0 ? "it has been shortened" : std::strerror(errno));
     done += static_cast<std::size_t>(n);
   }
 }
@@ -57,11 +62,13 @@ MappedFile::MappedFile(const std::string& path, FileMemory memory) {
     fail(ML_E_IO, "{}: {} bytes are more than this machine can address", path, file.size);
   const auto size = static_cast<std::size_t>(file.size);
   if (memory == FileMemory::huge_pages) {
-    *this = in_memory(path, size, [&](std::span<std::uint8_t> bytes) { read_whole(path, file.fd, bytes.data(), size); });
+    *this = in_memory(path, size,
+                      [&](std::span<std::uint8_t> bytes) { read_whole(path, file.fd, bytes.data(), size); });
     return;
   }
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
-  if (address == MAP_FAILED) fail(ML_E_IO, "{}: {} bytes cannot be mapped: {}", path, size, std::strerror(errno));
+  if (address == MAP_FAILED)
+    fail(ML_E_IO, "{}: {} bytes cannot be mapped: {}", path, size, std::strerror(errno));
   bytes_ = Bytes(static_cast<const std::uint8_t*>(address), size);
   // Where the file system has large folios, what is not in the page cache yet comes in huge pages.
   if (size >= kHugePage) advise_huge_pages(address, size);
@@ -72,13 +79,16 @@ void MappedFile::lock(const std::string& path) const {
   const int why = errno;
   rlimit limit{};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
-  fail(ML_E_MEMORY, "{}: its {} bytes cannot be locked in memory: {}; the limit (ulimit -l) is {} bytes", path, bytes_.size(),
-       std::strerror(why), limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur));
+  fail(ML_E_MEMORY, "{}: its {} bytes cannot be locked in memory: {}; the limit (ulimit -l) is {} bytes",
+       path, bytes_.size(), std::strerror(why),
+       limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur));
 }
 
-MappedFile MappedFile::in_memory(const std::string& name, std::size_t size, const std::function<void(std::span<std::uint8_t>)>& fill) {
+MappedFile MappedFile::in_memory(const std::string& name, std::size_t size,
+                                 const std::function<void(std::span<std::uint8_t>)>& fill) {
   void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (address == MAP_FAILED) fail(ML_E_MEMORY, "{}: {} bytes of memory cannot be had: {}", name, size, std::strerror(errno));
+  if (address == MAP_FAILED)
+    fail(ML_E_MEMORY, "{}: {} bytes of memory cannot be had: {}", name, size, std::strerror(errno));
   MappedFile made;
   made.bytes_ = Bytes(static_cast<const std::uint8_t*>(address), size);
   advise_huge_pages(address, size);

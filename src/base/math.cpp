@@ -9,7 +9,8 @@
 #ifdef __FAST_MATH__
 #error "the arithmetic contract does not hold under -ffast-math"
 #endif
-static_assert(FLT_EVAL_METHOD == 0, "floats must not be kept wider (32-bit x86: compile with -mfpmath=sse -msse2)");
+static_assert(FLT_EVAL_METHOD == 0,
+              "floats must not be kept wider (32-bit x86: compile with -mfpmath=sse -msse2)");
 
 namespace krafla::math {
 namespace {
@@ -26,10 +27,13 @@ bool is_nan(F a) { return a != a; }
 F select(bool m, F a, F b) { return m ? a : b; }
 F abs(F a) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0x7fffffffu); }
 F copysign(F a, F s) {
-  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & 0x7fffffffu) | (std::bit_cast<std::uint32_t>(s) & 0x80000000u));
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & 0x7fffffffu) |
+                              (std::bit_cast<std::uint32_t>(s) & 0x80000000u));
 }
 bool all_within(F x, float limit) { return abs(x) <= limit; }
-F scale_by_bits(F y, F t) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(y) + (std::bit_cast<std::uint32_t>(t) << 23)); }
+F scale_by_bits(F y, F t) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(y) + (std::bit_cast<std::uint32_t>(t) << 23));
+}
 #include "base/float_math.inl.h"
 }  // namespace scalar
 

@@ -1,4 +1,5 @@
-// The project's own functions, exactly as docs/arithmetic.md A10 defines them: no result of the engine depends on libm.
+// The project's own functions, exactly as docs/arithmetic.md A10 defines them: no result of the engine
+// depends on libm.
 #pragma once
 
 namespace krafla::math {

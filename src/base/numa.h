@@ -3,9 +3,9 @@
 
 namespace krafla {
 
-/// Memory that this process touches first from now on, the page cache of files included, is spread page by page over the nodes that it
-/// may use: every node's bandwidth serves every thread. Nothing changes where there is but one. ML_E_UNSUPPORTED where the system has no
-/// such policies.
+/// Memory that this process touches first from now on, the page cache of files included, is spread page by
+/// page over the nodes that it may use: every node's bandwidth serves every thread. Nothing changes where
+/// there is but one. ML_E_UNSUPPORTED where the system has no such policies.
 void interleave_memory();
 
 }  // namespace krafla

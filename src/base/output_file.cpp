@@ -31,7 +31,8 @@ std::string follow(const std::string& path) {
 OutputFile::OutputFile(const std::string& path) : path_(path), real_(follow(path)) {
   struct stat info{};
   if (::stat(real_.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-    fail(ML_E_IO, "{}: cannot be written: it is there and is {}", path, S_ISDIR(info.st_mode) ? "a directory" : "no regular file");
+    fail(ML_E_IO, "{}: cannot be written: it is there and is {}", path,
+         S_ISDIR(info.st_mode) ? "a directory" : "no regular file");
 #ifdef O_TMPFILE
   fd_ = ::open(folder().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 #endif
@@ -63,14 +64,17 @@ void OutputFile::write(const void* data, std::size_t size) {
 }
 
 void OutputFile::set_size(std::uint64_t size) {
-  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
-  made_ = std::vector<std::atomic<bool>>(static_cast<std::size_t>(size / kHugePage));  // the last part is no whole huge page
+  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0)
+    fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
+  made_ = std::vector<std::atomic<bool>>(
+      static_cast<std::size_t>(size / kHugePage));  // the last part is no whole huge page
 }
 
 // A write makes pages no larger than itself: a part begins as one write of zeros.
 void OutputFile::make_parts(std::uint64_t offset, std::size_t size) {
   const auto last = static_cast<std::size_t>((offset + size - 1) / kHugePage);
-  for (auto part = static_cast<std::size_t>(offset / kHugePage); part <= last && part < made_.size(); ++part) {
+  for (auto part = static_cast<std::size_t>(offset / kHugePage); part <= last && part < made_.size();
+       ++part) {
     if (made_[part].load(std::memory_order_acquire)) continue;
     const std::lock_guard lock(mutex_);
     if (made_[part].load(std::memory_order_relaxed)) continue;
@@ -112,7 +116,8 @@ void OutputFile::flush() {
 }
 
 void OutputFile::appear() {
-  if (::rename(temporary_.c_str(), real_.c_str()) != 0) fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
+  if (::rename(temporary_.c_str(), real_.c_str()) != 0)
+    fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
   temporary_.clear();
 }
 

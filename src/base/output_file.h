@@ -11,9 +11,10 @@
 
 namespace krafla {
 
-/// Writes a file without a name, which the system forgets if the program ends in any way (where the file system has no such files,
-/// one with a temporary name beside `path`); commit() makes it appear as `path`, replacing a file of that name. A symbolic link to a file
-/// is followed. Every failure is ML_E_IO with the path and the system's reason; so is a `path` that is there and no regular file.
+/// Writes a file without a name, which the system forgets if the program ends in any way (where the file
+/// system has no such files, one with a temporary name beside `path`); commit() makes it appear as `path`,
+/// replacing a file of that name. A symbolic link to a file is followed. Every failure is ML_E_IO with the
+/// path and the system's reason; so is a `path` that is there and no regular file.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -21,18 +22,21 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
 
-  /// The file will have `size` bytes; what is not written reads as zeros. For large files that are written in small parts: the page cache
-  /// then holds them in huge pages, where the file system has such, and whoever maps them gets these.
+  /// The file will have `size` bytes; what is not written reads as zeros. For large files that are written in
+  /// small parts: the page cache then holds them in huge pages, where the file system has such, and whoever
+  /// maps them gets these.
   void set_size(std::uint64_t size);
   /// Appends `size` bytes.
   void write(const void* data, std::size_t size);
-  /// Writes at an absolute offset, which may lie beyond what was written yet (the gap reads as zeros). Any thread may call it.
+  /// Writes at an absolute offset, which may lie beyond what was written yet (the gap reads as zeros). Any
+  /// thread may call it.
   void write_at(std::uint64_t offset, const void* data, std::size_t size);
   /// Bytes appended by write().
   std::uint64_t size() const { return size_; }
   /// Flushes to the disk and makes the file appear.
   void commit();
-  /// The same for files that belong together: all are on the disk before the first appears, and if one then cannot, none of them stays.
+  /// The same for files that belong together: all are on the disk before the first appears, and if one then
+  /// cannot, none of them stays.
   static void commit_together(std::span<OutputFile* const> files);
 
  private:

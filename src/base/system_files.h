@@ -10,7 +10,8 @@
 
 namespace krafla {
 
-/// The number that a file begins with; nothing if there is no such file, or it begins with something else ("max").
+/// The number that a file begins with; nothing if there is no such file, or it begins with something else
+/// ("max").
 template <class Number>
 std::optional<Number> read_number(const std::string& path) {
   std::ifstream in(path);
@@ -22,7 +23,8 @@ std::optional<Number> read_number(const std::string& path) {
 inline std::optional<std::uint64_t> read_number_after(const std::string& path, std::string_view word) {
   std::ifstream file(path);
   std::string first;
-  for (std::uint64_t number = 0; file >> first; file.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
+  for (std::uint64_t number = 0; file >> first;
+       file.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
     if (first == word && file >> number) return number;
   return std::nullopt;
 }

@@ -41,7 +41,8 @@ ThreadPool::ThreadPool(int threads) {
   } catch (const std::system_error& e) {
     const std::size_t made = workers_.size() + 1;
     stop();
-    fail(ML_E_MEMORY, "only {} of {} threads could be started ({}); ask for fewer with --threads", made, threads, e.what());
+    fail(ML_E_MEMORY, "only {} of {} threads could be started ({}); ask for fewer with --threads", made,
+         threads, e.what());
   }
 }
 
@@ -62,7 +63,9 @@ void ThreadPool::work(int thread) {
     const auto started = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
     if (!spin_until(started)) epoch_.wait(seen, std::memory_order_acquire);
     seen = epoch_.load(std::memory_order_acquire);
-    if (stopping_) return;  // set before the epoch it comes with: asked in this order, none is taken for a loop's and slept on
+    if (stopping_)
+      return;  // set before the epoch it comes with: asked in this order, none is taken for a loop's and
+               // slept on
     take_items(thread);
   }
 }
@@ -75,7 +78,8 @@ void ThreadPool::take_items(int thread) {
     if (item >= items) return;
     // The loop cannot end before this item is done, so call_ and task_ are this loop's.
     try {
-      call_.load(std::memory_order_relaxed)(task_.load(std::memory_order_relaxed), static_cast<std::size_t>(item), thread);
+      call_.load(std::memory_order_relaxed)(task_.load(std::memory_order_relaxed),
+                                            static_cast<std::size_t>(item), thread);
     } catch (...) {
       if (!failed_.exchange(true)) error_ = std::current_exception();
     }

@@ -10,9 +10,12 @@ constexpr std::string_view kChatml = R"({%- for message in messages -%}
 {%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%})";
 
 constexpr std::string_view kSmollm =
-    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\nYou are a helpful AI "
-    "assistant named SmolLM, trained by Hugging Face<|im_end|>\\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\\n' + "
-    "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
+    "'<|im_start|>system\\nYou are a helpful AI "
+    "assistant named SmolLM, trained by Hugging Face<|im_end|>\\n' }}{% endif %}{{'<|im_start|>' + "
+    "message['role'] + '\\n' + "
+    "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
+    "'<|im_start|>assistant\\n' }}{% endif %}";
 
 constexpr std::string_view kLlama2 = R"({%- set ns = namespace(system='') -%}
 {%- for message in messages -%}
@@ -82,7 +85,8 @@ constexpr std::string_view kGemma = R"({{- bos_token or '<bos>' -}}
 {%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%})";
 
 // Qwen 2.5 and 3: ChatML with calls as JSON between <tool_call> and </tool_call>.
-constexpr std::string_view kQwen = R"({%- set system = messages[0].content if messages and messages[0].role == 'system' else none -%}
+constexpr std::string_view kQwen =
+    R"({%- set system = messages[0].content if messages and messages[0].role == 'system' else none -%}
 {%- if tools -%}
 {{ '<|im_start|>system\n' + (system + '\n\n' if system else '') }}
 {{- '# Tools\n\nYou may call one or more functions. Their signatures, within <tools></tools>:\n<tools>' }}
@@ -138,7 +142,8 @@ constexpr std::string_view kQwen35 =
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n<think>\n' + ('' if enable_thinking | default(thinks) else '\n</think>\n\n') }}{%- endif -%})";
 
-constexpr std::string_view kSmollm3 = R"({%- set thinks = enable_thinking is not defined or enable_thinking -%}
+constexpr std::string_view kSmollm3 =
+    R"({%- set thinks = enable_thinking is not defined or enable_thinking -%}
 {%- set system = messages[0].content if messages and messages[0].role == 'system' else '' -%}
 {{ '<|im_start|>system\n## Metadata\n\nReasoning Mode: ' + ('/think' if thinks else '/no_think') + '\n\n## Custom Instructions\n\n' }}
 {{- system or 'You are a helpful AI assistant named SmolLM, trained by Hugging Face.' }}

@@ -29,12 +29,15 @@ std::string find_text(std::string_view source) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", builtin.name);
   }
   if (source.size() < 32 && source.find('{') == std::string_view::npos)
-    fail(ML_E_UNSUPPORTED, "chat template \"{}\": the built-in ones are {}; --raw takes the text as it is", source, names);
-  if (source.size() > kMaxTemplate) fail(ML_E_FORMAT, "chat template: {} bytes; at most {}", source.size(), kMaxTemplate);
+    fail(ML_E_UNSUPPORTED, "chat template \"{}\": the built-in ones are {}; --raw takes the text as it is",
+         source, names);
+  if (source.size() > kMaxTemplate)
+    fail(ML_E_FORMAT, "chat template: {} bytes; at most {}", source.size(), kMaxTemplate);
   return std::string(source);
 }
 
-/// As transformers hands a message on: without keys that are null, and the reasoning under each name templates know.
+/// As transformers hands a message on: without keys that are null, and the reasoning under each name
+/// templates know.
 Value message_value(const Json& message) {
   if (!message.is_object())
     fail(ML_E_ARG, "a message of the chat is {}; it must be an object",
@@ -50,7 +53,8 @@ Value message_value(const Json& message) {
   Dict dict;
   for (const auto& [key, value] : given.items()) {
     const bool role =
-        key == "role" && value.is_string() && std::find(kRoles.begin(), kRoles.end(), value.get_ref<const std::string&>()) != kRoles.end();
+        key == "role" && value.is_string() &&
+        std::find(kRoles.begin(), kRoles.end(), value.get_ref<const std::string&>()) != kRoles.end();
     dict.set(Text(key, true), jinja::from_json(value, !role));
   }
   return dict;
@@ -65,7 +69,8 @@ Value messages_value(const Json& messages) {
 
 Value objects_value(const Json& objects, const char* name) {
   const bool good =
-      objects.is_null() || (objects.is_array() && std::all_of(objects.begin(), objects.end(), [](const Json& o) { return o.is_object(); }));
+      objects.is_null() || (objects.is_array() && std::all_of(objects.begin(), objects.end(),
+                                                              [](const Json& o) { return o.is_object(); }));
   if (!good) fail(ML_E_ARG, "the {} of a chat must be an array of objects", name);
   return jinja::from_json(objects, true);
 }
@@ -82,7 +87,9 @@ ChatTemplate::ChatTemplate(std::string_view source) : syntax_(new Syntax(find_te
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
-bool ChatTemplate::mentions(std::string_view word) const { return syntax_->text.find(word) != std::string::npos; }
+bool ChatTemplate::mentions(std::string_view word) const {
+  return syntax_->text.find(word) != std::string::npos;
+}
 
 bool ChatTemplate::takes_parts() const {
   const std::string text = "A text of a user's";
@@ -100,12 +107,14 @@ bool ChatTemplate::takes_parts() const {
 
 Prompt ChatTemplate::render(const ChatInput& input) const {
   // The first of a name is the one a template sees: what is given beside the special tokens goes before them.
-  std::vector<std::pair<std::string, Value>> context = {{"messages", messages_value(input.messages)},
-                                                        {"tools", objects_value(input.tools, "tools")},
-                                                        {"documents", objects_value(input.documents, "documents")},
-                                                        {"add_generation_prompt", input.add_generation_prompt}};
+  std::vector<std::pair<std::string, Value>> context = {
+      {"messages", messages_value(input.messages)},
+      {"tools", objects_value(input.tools, "tools")},
+      {"documents", objects_value(input.documents, "documents")},
+      {"add_generation_prompt", input.add_generation_prompt}};
   if (!input.variables.is_object()) fail(ML_E_ARG, "the variables of a chat template must be an object");
-  for (const auto& [name, value] : input.variables.items()) context.emplace_back(name, jinja::from_json(value, true));
+  for (const auto& [name, value] : input.variables.items())
+    context.emplace_back(name, jinja::from_json(value, true));
   if (!input.tokens.bos.empty()) context.emplace_back("bos_token", Value::text(input.tokens.bos));
   if (!input.tokens.eos.empty()) context.emplace_back("eos_token", Value::text(input.tokens.eos));
   jinja::Interpreter interpreter(input.now);

@@ -1,4 +1,5 @@
-// A chat template, ready to render conversations as transformers' apply_chat_template(tokenize=False) does, byte for byte.
+// A chat template, ready to render conversations as transformers' apply_chat_template(tokenize=False) does,
+// byte for byte.
 #pragma once
 
 #include <ctime>
@@ -16,8 +17,9 @@ namespace krafla {
 /// Bytes [first, second) of a text.
 using TextRange = std::pair<std::size_t, std::size_t>;
 
-/// A rendered conversation. `literal` marks what came out of the messages and not of the template, ascending, never empty: given to
-/// Tokenizer::encode (EncodeOptions::literal), the template's markers become control tokens and a user's "<|im_end|>" does not.
+/// A rendered conversation. `literal` marks what came out of the messages and not of the template, ascending,
+/// never empty: given to Tokenizer::encode (EncodeOptions::literal), the template's markers become control
+/// tokens and a user's "<|im_end|>" does not.
 struct Prompt {
   std::string text;
   std::vector<TextRange> literal;
@@ -28,11 +30,13 @@ struct SpecialTokens {
   std::string bos, eos;
 };
 
-/// What a template is given. All texts in the JSON values are a user's: they are marked literal in the prompt, but for well-known roles.
+/// What a template is given. All texts in the JSON values are a user's: they are marked literal in the
+/// prompt, but for well-known roles.
 struct ChatInput {
-  nlohmann::ordered_json messages = nlohmann::ordered_json::array();    // objects with "role", "content", "tool_calls" ...
-  nlohmann::ordered_json tools;                                         // null, or an array of JSON schemas of functions
-  nlohmann::ordered_json documents;                                     // null, or an array of objects
+  nlohmann::ordered_json messages =
+      nlohmann::ordered_json::array();  // objects with "role", "content", "tool_calls" ...
+  nlohmann::ordered_json tools;         // null, or an array of JSON schemas of functions
+  nlohmann::ordered_json documents;     // null, or an array of objects
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // others: enable_thinking ...
   bool add_generation_prompt = true;
   SpecialTokens tokens;
@@ -42,19 +46,20 @@ struct ChatInput {
 /// Immutable and thread-safe after construction.
 class ChatTemplate {
  public:
-  /// `source` is a template's text or the name of a built-in one. ML_E_FORMAT for a text that is no template, with the line;
-  /// ML_E_UNSUPPORTED for a name that is none.
+  /// `source` is a template's text or the name of a built-in one. ML_E_FORMAT for a text that is no template,
+  /// with the line; ML_E_UNSUPPORTED for a name that is none.
   explicit ChatTemplate(std::string_view source);
   ChatTemplate(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  /// ML_E_ARG for input that is not of the shape above or that the template itself refuses (raise_exception); ML_E_FORMAT, with the
-  /// line, for a template that fails or goes beyond the limits.
+  /// ML_E_ARG for input that is not of the shape above or that the template itself refuses (raise_exception);
+  /// ML_E_FORMAT, with the line, for a template that fails or goes beyond the limits.
   Prompt render(const ChatInput& input) const;
-  /// Whether the template's text has the word: one without "tools" leaves them out of the prompt without an error.
+  /// Whether the template's text has the word: one without "tools" leaves them out of the prompt without an
+  /// error.
   bool mentions(std::string_view word) const;
-  /// Whether it writes the texts of a content in parts (chat/messages.h) as it writes a content that is a text. Others write them as a list
-  /// looks in Python, or fail.
+  /// Whether it writes the texts of a content in parts (chat/messages.h) as it writes a content that is a
+  /// text. Others write them as a list looks in Python, or fail.
   bool takes_parts() const;
 
  private:

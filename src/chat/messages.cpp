@@ -28,7 +28,8 @@ std::string fault(const std::string& place, const Json* found, const char* allow
 std::string fault_of_part(const Json& part, const std::string& place) {
   if (!part.is_object()) return fault(place, &part, R"(an object like {"type": "text", "text": "Hello"})");
   const Json* type = member(part, "type");
-  if (type == nullptr || *type != "text") return fault(place + ".type", type, "\"text\": there are no other parts yet");
+  if (type == nullptr || *type != "text")
+    return fault(place + ".type", type, "\"text\": there are no other parts yet");
   const Json* text = member(part, "text");
   return text != nullptr && text->is_string() ? "" : fault(place + ".text", text, "a text");
 }
@@ -37,7 +38,8 @@ std::string fault_of_content(const Json* content, const std::string& place) {
   if (content == nullptr || content->is_string()) return {};
   if (!content->is_array()) return fault(place, content, "a text or an array of parts");
   for (std::size_t i = 0; i < content->size(); ++i)
-    if (std::string found = fault_of_part((*content)[i], fmt::format("{}[{}]", place, i)); !found.empty()) return found;
+    if (std::string found = fault_of_part((*content)[i], fmt::format("{}[{}]", place, i)); !found.empty())
+      return found;
   return {};
 }
 
@@ -47,7 +49,9 @@ std::string fault_of_calls(const Json* calls, const std::string& place) {
   for (std::size_t i = 0; i < calls->size(); ++i) {
     const Json& call = (*calls)[i];
     const std::string at = fmt::format("{}[{}]", place, i);
-    if (!call.is_object()) return fault(at, &call, R"(an object like {"type": "function", "function": {"name": "f", "arguments": {}}})");
+    if (!call.is_object())
+      return fault(at, &call,
+                   R"(an object like {"type": "function", "function": {"name": "f", "arguments": {}}})");
     const Json* function = member(call, "function");
     if (function != nullptr && !function->is_object())
       return fault(at + ".function", function, "an object with \"name\" and \"arguments\"");
@@ -56,11 +60,13 @@ std::string fault_of_calls(const Json* calls, const std::string& place) {
 }
 
 std::string fault_of_message(const Json& message, const std::string& place) {
-  if (!message.is_object()) return fault(place, &message, R"(an object like {"role": "user", "content": "Hello"})");
+  if (!message.is_object())
+    return fault(place, &message, R"(an object like {"role": "user", "content": "Hello"})");
   const Json* role = member(message, "role");
   if (role == nullptr || !role->is_string() || role->get_ref<const std::string&>().empty())
     return fault(place + ".role", role, R"(a text like "user" or "assistant")");
-  if (std::string found = fault_of_content(member(message, "content"), place + ".content"); !found.empty()) return found;
+  if (std::string found = fault_of_content(member(message, "content"), place + ".content"); !found.empty())
+    return found;
   for (const char* key : {"reasoning_content", "thinking", "reasoning", "name", "tool_call_id"})
     if (const Json* value = member(message, key); value != nullptr && !value->is_string())
       return fault(fmt::format("{}.{}", place, key), value, "a text");
@@ -70,9 +76,11 @@ std::string fault_of_message(const Json& message, const std::string& place) {
 }  // namespace
 
 std::string find_fault(const Json& messages) {
-  if (!messages.is_array()) return fault("messages", messages.is_null() ? nullptr : &messages, "an array of messages");
+  if (!messages.is_array())
+    return fault("messages", messages.is_null() ? nullptr : &messages, "an array of messages");
   for (std::size_t i = 0; i < messages.size(); ++i)
-    if (std::string found = fault_of_message(messages[i], fmt::format("messages[{}]", i)); !found.empty()) return found;
+    if (std::string found = fault_of_message(messages[i], fmt::format("messages[{}]", i)); !found.empty())
+      return found;
   return {};
 }
 

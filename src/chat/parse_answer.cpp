@@ -25,7 +25,8 @@ std::size_t find_marker(std::string_view text, std::string_view marker, bool las
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first == kNowhere ? std::string_view() : text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first);
+  return first == kNowhere ? std::string_view()
+                           : text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first);
 }
 
 std::size_t count_space_before(std::string_view text, std::size_t end) {
@@ -36,8 +37,8 @@ std::size_t count_space_before(std::string_view text, std::size_t end) {
 
 std::string compact(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// {"name": NAME, "arguments" or "parameters": object or its text}; false for anything else. Without arguments it is a call only between
-/// markers that say so.
+/// {"name": NAME, "arguments" or "parameters": object or its text}; false for anything else. Without
+/// arguments it is a call only between markers that say so.
 bool read_call(const Json& json, bool need_arguments, AnswerPart& call) {
   if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) return false;
   const char* key = json.contains("arguments") ? "arguments" : "parameters";
@@ -83,17 +84,20 @@ bool take(std::string_view& text, std::string_view prefix) {
 bool read_xml_call(std::string_view text, AnswerPart& call) {
   std::string_view name, body;
   text = trimmed(text);
-  if (!take(text, "<function=") || !take_until(text, ">", name) || !take_until(text, "</function>", body) || !trimmed(text).empty())
+  if (!take(text, "<function=") || !take_until(text, ">", name) || !take_until(text, "</function>", body) ||
+      !trimmed(text).empty())
     return false;
   Json arguments = Json::object();
   for (body = trimmed(body); !body.empty(); body = trimmed(body)) {
     std::string_view key, value;
-    if (!take(body, "<parameter=") || !take_until(body, ">", key) || !take_until(body, "</parameter>", value)) return false;
+    if (!take(body, "<parameter=") || !take_until(body, ">", key) || !take_until(body, "</parameter>", value))
+      return false;
     take(value, "\n");
     if (value.ends_with('\n')) value.remove_suffix(1);
     // A value that is JSON, but for a text, is what it says.
     Json parsed = parse_json<Json>(value);
-    arguments[std::string(trimmed(key))] = parsed.is_discarded() || parsed.is_string() ? Json(std::string(value)) : parsed;
+    arguments[std::string(trimmed(key))] =
+        parsed.is_discarded() || parsed.is_string() ? Json(std::string(value)) : parsed;
   }
   call.name = trimmed(name);
   call.arguments = compact(arguments);
@@ -133,9 +137,9 @@ CallMarkers call_markers(ToolFormat format) {
 }  // namespace
 
 ToolFormat tool_format(std::string_view name) {
-  constexpr std::pair<std::string_view, ToolFormat> kNames[] = {{"", ToolFormat::kNone},           {"hermes", ToolFormat::kHermes},
-                                                                {"xml", ToolFormat::kXml},         {"llama3", ToolFormat::kLlama3},
-                                                                {"mistral", ToolFormat::kMistral}, {"gemma", ToolFormat::kGemma}};
+  constexpr std::pair<std::string_view, ToolFormat> kNames[] = {
+      {"", ToolFormat::kNone},         {"hermes", ToolFormat::kHermes},   {"xml", ToolFormat::kXml},
+      {"llama3", ToolFormat::kLlama3}, {"mistral", ToolFormat::kMistral}, {"gemma", ToolFormat::kGemma}};
   for (const auto& [known, format] : kNames)
     if (known == name) return format;
   fail(ML_E_FORMAT, "tool-call format \"{}\"; the known ones are hermes, xml, llama3, mistral, gemma", name);
@@ -151,7 +155,8 @@ std::vector<std::string> answer_markers(const AnswerStyle& style) {
 }
 
 AnswerParser::AnswerParser(AnswerStyle style)
-    : style_(std::move(style)), state_(style_.reasoning_opened && !style_.reasoning_close.empty() ? State::kReasoning : State::kText) {
+    : style_(std::move(style)),
+      state_(style_.reasoning_opened && !style_.reasoning_close.empty() ? State::kReasoning : State::kText) {
   CallMarkers calls = call_markers(style_.tools);
   openings_ = std::move(calls.openings);
   closing_ = std::move(calls.closing);
@@ -159,7 +164,8 @@ AnswerParser::AnswerParser(AnswerStyle style)
 
 void AnswerParser::emit(AnswerPart::Kind kind, std::size_t size, Parts& parts) {
   if (size == 0) return;
-  if (kind == AnswerPart::Kind::kText && !trimmed(std::string_view(waiting_).substr(0, size)).empty()) started_ = true;
+  if (kind == AnswerPart::Kind::kText && !trimmed(std::string_view(waiting_).substr(0, size)).empty())
+    started_ = true;
   if (!parts.empty() && parts.back().kind == kind)
     parts.back().text.append(waiting_, 0, size);
   else
@@ -223,7 +229,8 @@ AnswerParser::Marker AnswerParser::next_marker(bool last) const {
     const std::size_t at = find_marker(text, candidate, last);
     // A bare { begins a call only where the answer begins.
     if (at == kNowhere || (candidate == "{" && (started_ || !trimmed(text.substr(0, at)).empty()))) return;
-    if (at < marker.first || (at == marker.first && candidate.size() > found.size())) marker = {at, 0, call}, found = candidate;
+    if (at < marker.first || (at == marker.first && candidate.size() > found.size()))
+      marker = {at, 0, call}, found = candidate;
   };
   if (!style_.reasoning_open.empty() && !style_.reasoning_close.empty()) look(style_.reasoning_open, false);
   for (const std::string& opening : openings_) look(opening, true);
@@ -251,7 +258,8 @@ bool AnswerParser::read_calls(std::string_view inside, Parts& calls) const {
   const bool bare = style_.tools == ToolFormat::kLlama3 || style_.tools == ToolFormat::kGemma;
   if (read_json_calls(inside, bare, calls)) return true;
   calls.assign(1, new_call());
-  if (style_.tools == ToolFormat::kHermes || style_.tools == ToolFormat::kXml) return read_xml_call(inside, calls[0]);
+  if (style_.tools == ToolFormat::kHermes || style_.tools == ToolFormat::kXml)
+    return read_xml_call(inside, calls[0]);
   return style_.tools == ToolFormat::kMistral && read_args_call(inside, calls[0]);
 }
 
@@ -288,7 +296,8 @@ std::size_t AnswerParser::text_of_no_call(bool closed, std::string_view inside, 
   if (style_.tools == ToolFormat::kLlama3) return std::max(opening_, space_ + 1);
   std::size_t again = kNowhere;
   for (const std::string& opening : openings_)
-    if (const std::size_t at = inside.rfind(opening); closed && at != kNowhere) again = again == kNowhere ? at : std::max(again, at);
+    if (const std::size_t at = inside.rfind(opening); closed && at != kNowhere)
+      again = again == kNowhere ? at : std::max(again, at);
   return again == kNowhere ? size : opening_ + again - count_space_before(inside, again);
 }
 

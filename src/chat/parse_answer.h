@@ -1,5 +1,6 @@
-// A model's answer back into its parts, as it streams in: reasoning, text, tool calls. How the text is cut into chunks changes
-// nothing. What is no valid call is handed back as text, markers and all: the parts' texts, joined, are the answer.
+// A model's answer back into its parts, as it streams in: reasoning, text, tool calls. How the text is cut
+// into chunks changes nothing. What is no valid call is handed back as text, markers and all: the parts'
+// texts, joined, are the answer.
 #pragma once
 
 #include <string>
@@ -11,12 +12,16 @@ namespace krafla {
 enum class ToolFormat {
   kNone,
   kHermes,   // <tool_call>{"name", "arguments"}</tool_call>: Qwen 2.5 and 3, SmolLM3, Hermes
-  kXml,      // <tool_call><function=NAME><parameter=NAME>value</parameter></function></tool_call>: Qwen 3.5, Qwen3-Coder
-  kLlama3,   // an answer that is {"name", "parameters"}, perhaps after <|python_tag|>: it waits for the answer's end
-  kMistral,  // [TOOL_CALLS] and an array of {"name", "arguments"}, or [TOOL_CALLS]NAME[ARGS]{arguments}, again and again
+  kXml,      // <tool_call><function=NAME><parameter=NAME>value</parameter></function></tool_call>: Qwen 3.5,
+             // Qwen3-Coder
+  kLlama3,   // an answer that is {"name", "parameters"}, perhaps after <|python_tag|>: it waits for the
+             // answer's end
+  kMistral,  // [TOOL_CALLS] and an array of {"name", "arguments"}, or [TOOL_CALLS]NAME[ARGS]{arguments},
+             // again and again
   kGemma,    // ```tool_code or ```json and {"name", "parameters"}, ```
 };
-/// Of the JSON's "tools": "hermes", "xml", "llama3", "mistral", "gemma", or "" for none. ML_E_FORMAT for another.
+/// Of the JSON's "tools": "hermes", "xml", "llama3", "mistral", "gemma", or "" for none. ML_E_FORMAT for
+/// another.
 ToolFormat tool_format(std::string_view name);
 
 struct AnswerStyle {
@@ -25,8 +30,8 @@ struct AnswerStyle {
   ToolFormat tools = ToolFormat::kNone;
 };
 
-/// The texts by which the parser knows reasoning and calls. A model may write them as control tokens: then they must be in the text that
-/// the parser is fed (GenerateOptions::shown).
+/// The texts by which the parser knows reasoning and calls. A model may write them as control tokens: then
+/// they must be in the text that the parser is fed (GenerateOptions::shown).
 std::vector<std::string> answer_markers(const AnswerStyle& style);
 
 struct AnswerPart {
@@ -41,7 +46,8 @@ struct AnswerPart {
 class AnswerParser {
  public:
   explicit AnswerParser(AnswerStyle style);
-  /// What is certain so far. Text that may yet turn out to be a marker, and a call that is not complete, wait.
+  /// What is certain so far. Text that may yet turn out to be a marker, and a call that is not complete,
+  /// wait.
   std::vector<AnswerPart> feed(std::string_view text);
   /// The rest; the answer is over.
   std::vector<AnswerPart> finish();

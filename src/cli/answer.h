@@ -1,4 +1,5 @@
-// What the commands that answer (run, chat) share: the model with its tokenizer and JSON, how tokens are chosen, what ends an answer.
+// What the commands that answer (run, chat) share: the model with its tokenizer and JSON, how tokens are
+// chosen, what ends an answer.
 #pragma once
 
 #include <memory>
@@ -42,16 +43,17 @@ SamplingOptions sampling_of(const AnswerOptions& options, const SamplingDefaults
 /// The ids that end an answer. ML_E_FORMAT for one that the tokenizer does not have.
 std::vector<std::int32_t> end_ids(const AnswerModel& loaded);
 
-/// The text or the name of the template to use; empty: there is none. `--chat-template` takes a file's name or a built-in one's; without
-/// it the model's template for tools is the one where there are tools.
+/// The text or the name of the template to use; empty: there is none. `--chat-template` takes a file's name
+/// or a built-in one's; without it the model's template for tools is the one where there are tools.
 std::string find_template(const AnswerOptions& options, const ModelInfo& info);
 
-/// A conversation without messages: the special tokens and the tools of --tools. ML_E_FORMAT for a file that has none, ML_E_ARG for a
-/// template that knows none.
-ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded, const ChatTemplate& chat_template);
+/// A conversation without messages: the special tokens and the tools of --tools. ML_E_FORMAT for a file that
+/// has none, ML_E_ARG for a template that knows none.
+ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded,
+                             const ChatTemplate& chat_template);
 
-/// The messages of a file, as `/save` and OpenAI's clients write them, for a template: contents in parts are joined where it knows no
-/// parts. ML_E_FORMAT for another file, naming the message and its field.
+/// The messages of a file, as `/save` and OpenAI's clients write them, for a template: contents in parts are
+/// joined where it knows no parts. ML_E_FORMAT for another file, naming the message and its field.
 nlohmann::ordered_json read_messages(const std::string& path, const ChatTemplate& chat_template);
 
 /// How the model's answer to `prompt` is to be read; calls only where `tools` were given.
@@ -60,7 +62,8 @@ AnswerStyle answer_style(const ModelInfo& info, const Prompt& prompt, bool tools
 /// 0 where no time passed.
 double tokens_per_second(std::size_t tokens, double seconds);
 
-/// While it lives, Ctrl-C makes interrupted() true, which ends the answer; pressed again, it ends the program, as at any other time.
+/// While it lives, Ctrl-C makes interrupted() true, which ends the answer; pressed again, it ends the
+/// program, as at any other time.
 class InterruptibleAnswer {
  public:
   InterruptibleAnswer();

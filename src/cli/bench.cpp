@@ -48,7 +48,9 @@ struct Cell {
 
 /// Positions that the longest history and what is measured on it take.
 std::size_t positions(const BenchOptions& o) {
-  const auto most = [](const std::vector<std::size_t>& values) { return *std::max_element(values.begin(), values.end()); };
+  const auto most = [](const std::vector<std::size_t>& values) {
+    return *std::max_element(values.begin(), values.end());
+  };
   return most(o.depth) + std::max(most(o.prefill), most(o.decode));
 }
 
@@ -56,7 +58,8 @@ std::size_t positions(const BenchOptions& o) {
 void check_size(const BenchOptions& o, const std::string& name, const Mlb& mlb, double weights) {
   const std::size_t most = positions(o);
   if (most > mlb.header.max_seq)
-    fail(ML_E_ARG, "{}: --depth and what is measured on it reach {} positions; the model's max_seq is {}", name, most, mlb.header.max_seq);
+    fail(ML_E_ARG, "{}: --depth and what is measured on it reach {} positions; the model's max_seq is {}",
+         name, most, mlb.header.max_seq);
   const KvLayout layout(mlb, o.kv);
   std::size_t kept = 0;  // layers that keep keys and values
   for (const MlbLayer& layer : mlb.layers) kept += (layer.flags & kLayerLinear) == 0;
@@ -67,8 +70,9 @@ void check_size(const BenchOptions& o, const std::string& name, const Mlb& mlb, 
   const auto have = static_cast<double>(available_memory());
   if (have > 0 && weights + states > have)
     fail(ML_E_MEMORY,
-         "{}: {:.1f} GB of weights to make and {:.1f} GB for the state of {} of {} positions, but {:.1f} GB of memory are available", name,
-         weights * 1e-9, states * 1e-9, counted(batch, "sequence"), most, have * 1e-9);
+         "{}: {:.1f} GB of weights to make and {:.1f} GB for the state of {} of {} positions, but {:.1f} GB "
+         "of memory are available",
+         name, weights * 1e-9, states * 1e-9, counted(batch, "sequence"), most, have * 1e-9);
 }
 
 Model open(const BenchOptions& o, Context& context) {
@@ -92,20 +96,22 @@ void save(const std::string& path, Bytes bytes) {
 }
 
 void print_header(const Model& model, const char* isa) {
-  std::printf("%s: %s, %.1f MB, %s\n", model.path().c_str(), matrix_type_name(static_cast<MatrixType>(model.header().wtype)),
+  std::printf("%s: %s, %.1f MB, %s\n", model.path().c_str(),
+              matrix_type_name(static_cast<MatrixType>(model.header().wtype)),
               static_cast<double>(model.bytes().size()) * 1e-6, isa);
-  std::printf("%-8s %7s %7s %6s %8s %10s %10s %8s %6s %9s %6s\n", "", "threads", "depth", "batch", "tokens", "tokens/s", "ms/token", "GB/s",
-              "%", "GMAC/s", "%");
+  std::printf("%-8s %7s %7s %6s %8s %10s %10s %8s %6s %9s %6s\n", "", "threads", "depth", "batch", "tokens",
+              "tokens/s", "ms/token", "GB/s", "%", "GMAC/s", "%");
 }
 
 void print_limits(int threads, const Limits& limits) {
-  std::printf("%-8s %7d %7s %6s %8s %10s %10s %8.1f %6s %9.1f\n", "limit", threads, "", "", "", "", "", limits.bytes_s * 1e-9, "",
-              limits.multiply_adds_s * 1e-9);
+  std::printf("%-8s %7d %7s %6s %8s %10s %10s %8.1f %6s %9.1f\n", "limit", threads, "", "", "", "", "",
+              limits.bytes_s * 1e-9, "", limits.multiply_adds_s * 1e-9);
 }
 
 void print_cell(const Cell& c) {
-  std::printf("%-8s %7d %7zu %6zu %8zu %10.1f %10.2f %8.1f %6.0f %9.1f %6.0f\n", c.decode ? "decode" : "prefill", c.threads, c.depth,
-              c.batch, c.n, c.rate(), 1e3 / c.rate(), c.bytes_s() * 1e-9, 100 * c.bytes_s() / c.limits.bytes_s, c.multiply_adds_s() * 1e-9,
+  std::printf("%-8s %7d %7zu %6zu %8zu %10.1f %10.2f %8.1f %6.0f %9.1f %6.0f\n",
+              c.decode ? "decode" : "prefill", c.threads, c.depth, c.batch, c.n, c.rate(), 1e3 / c.rate(),
+              c.bytes_s() * 1e-9, 100 * c.bytes_s() / c.limits.bytes_s, c.multiply_adds_s() * 1e-9,
               100 * c.multiply_adds_s() / c.limits.multiply_adds_s);
   std::fflush(stdout);
 }
@@ -123,21 +129,31 @@ nlohmann::json json_of(const Cell& c) {
           {"gmac_share", c.multiply_adds_s() / c.limits.multiply_adds_s}};
 }
 
-/// Tokens a second over what was varied: depth, else threads, else batch; a line, and its limit, for each combination of the rest.
+/// Tokens a second over what was varied: depth, else threads, else batch; a line, and its limit, for each
+/// combination of the rest.
 Plot plot_of(const BenchOptions& o, const std::string& name, const std::vector<Cell>& cells) {
   enum class Axis { depth, threads, batch };
   const Axis axis = o.depth.size() > 1     ? Axis::depth
                     : o.threads.size() > 1 ? Axis::threads
                     : o.batch.size() > 1   ? Axis::batch
                                            : Axis::depth;
-  Plot plot{name, axis == Axis::depth ? "depth" : axis == Axis::threads ? "threads" : "sequences at once", "tokens per second", {}};
+  Plot plot{name,
+            axis == Axis::depth     ? "depth"
+            : axis == Axis::threads ? "threads"
+                                    : "sequences at once",
+            "tokens per second",
+            {}};
   for (const Cell& c : cells) {
     std::string rest = fmt::format("{} {}", c.decode ? "decode" : "prefill", c.n);
     if (axis != Axis::depth) rest += fmt::format(", depth {}", c.depth);
-    if (axis != Axis::threads) rest += fmt::format(", {}", counted(static_cast<std::uint64_t>(c.threads), "thread"));
+    if (axis != Axis::threads)
+      rest += fmt::format(", {}", counted(static_cast<std::uint64_t>(c.threads), "thread"));
     if (axis != Axis::batch && c.decode) rest += fmt::format(", batch {}", c.batch);
-    const double x = axis == Axis::depth ? static_cast<double>(c.depth) : axis == Axis::threads ? c.threads : static_cast<double>(c.batch);
-    auto line = std::find_if(plot.lines.begin(), plot.lines.end(), [&](const PlotLine& l) { return l.name == rest; });
+    const double x = axis == Axis::depth     ? static_cast<double>(c.depth)
+                     : axis == Axis::threads ? c.threads
+                                             : static_cast<double>(c.batch);
+    auto line =
+        std::find_if(plot.lines.begin(), plot.lines.end(), [&](const PlotLine& l) { return l.name == rest; });
     if (line == plot.lines.end()) {
       plot.lines.push_back({rest, {}, false});
       plot.lines.push_back({"its limit", {}, true});
@@ -184,9 +200,11 @@ void measure(const BenchOptions& o, const Model& model, Context& context, std::v
 }
 
 void run(BenchOptions& o) {
-  if (o.shape.empty() == o.compute.model.empty()) fail(ML_E_ARG, "either a MODEL or --shape NAME is needed, one of them");
+  if (o.shape.empty() == o.compute.model.empty())
+    fail(ML_E_ARG, "either a MODEL or --shape NAME is needed, one of them");
   if (o.threads.empty()) o.threads.push_back(usable_cores());
-  std::unique_ptr<OutputFile> plot_file;  // opened first: a path that cannot be written is known before the long part
+  std::unique_ptr<OutputFile>
+      plot_file;  // opened first: a path that cannot be written is known before the long part
   if (!o.plot.empty()) plot_file = std::make_unique<OutputFile>(o.plot);
   const Kernels& kernels = choose_kernels(o.compute.isa.c_str());
   auto context = std::make_unique<Context>(kernels, *std::max_element(o.threads.begin(), o.threads.end()));
@@ -209,8 +227,9 @@ void run(BenchOptions& o) {
                              {"decode", nlohmann::json::array()}};
     for (const Cell& c : cells) {
       report[c.decode ? "decode" : "prefill"].push_back(json_of(c));
-      const nlohmann::json limits = {
-          {"threads", c.threads}, {"gb_s", c.limits.bytes_s * 1e-9}, {"gmac_s", c.limits.multiply_adds_s * 1e-9}};
+      const nlohmann::json limits = {{"threads", c.threads},
+                                     {"gb_s", c.limits.bytes_s * 1e-9},
+                                     {"gmac_s", c.limits.multiply_adds_s * 1e-9}};
       if (report["limits"].empty() || report["limits"].back() != limits) report["limits"].push_back(limits);
     }
     std::printf("%s\n", report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
@@ -225,7 +244,8 @@ void run(BenchOptions& o) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Measure speed at depths, batch sizes and threads, beside what this machine allows");
+  CLI::App* command = app.add_subcommand(
+      "bench", "Measure speed at depths, batch sizes and threads, beside what this machine allows");
   auto o = std::make_shared<BenchOptions>();
   const auto list = [&](const char* name, auto& values, const char* what, const CLI::Validator& allowed) {
     return command->add_option(name, values, what)->check(allowed)->delimiter(',')->allow_extra_args(false);
@@ -233,27 +253,38 @@ void add_bench(CLI::App& app) {
   const auto count = CLI::Range(std::size_t{0}, std::size_t{1} << 24);
   command->add_option("model", o->compute.model, "NAME, NAME.mlb or any file of the model; or --shape");
   std::string shapes;
-  for (const ModelShape& shape : model_shapes()) shapes += std::string(shapes.empty() ? "" : ", ") + shape.name;
-  command->add_option("--shape", o->shape, "Random weights of a published model's sizes in place of a model: " + shapes);
+  for (const ModelShape& shape : model_shapes())
+    shapes += std::string(shapes.empty() ? "" : ", ") + shape.name;
+  command->add_option("--shape", o->shape,
+                      "Random weights of a published model's sizes in place of a model: " + shapes);
   command
       ->add_option_function<std::string>(
-          "--type", [o](const std::string& type) { o->type = type == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0; },
+          "--type",
+          [o](const std::string& type) { o->type = type == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0; },
           "Type of --shape's weights; q8_0")
       ->check(CLI::IsMember({"q8_0", "q4_0"}))
       ->needs("--shape");
-  command->add_option("--save", o->save, "Write --shape's weights to this .mlb")->check(not_empty)->needs("--shape");
+  command->add_option("--save", o->save, "Write --shape's weights to this .mlb")
+      ->check(not_empty)
+      ->needs("--shape");
   list("--prefill", o->prefill, "Prompt lengths to measure; 0: none", count)->capture_default_str();
   list("--decode,-n", o->decode, "Numbers of steps to measure; 0: none", count)->capture_default_str();
   list("--depth", o->depth, "Positions that are there before", count)->capture_default_str();
-  list("--batch", o->batch, "Sequences that a step of decode goes on with, each with its own history", CLI::Range(1, 1024))
+  list("--batch", o->batch, "Sequences that a step of decode goes on with, each with its own history",
+       CLI::Range(1, 1024))
       ->capture_default_str();
-  list("-t,--threads", o->threads, "Threads; the default is one for each physical core this process may use", CLI::Range(1, 1024));
+  list("-t,--threads", o->threads, "Threads; the default is one for each physical core this process may use",
+       CLI::Range(1, 1024));
   command->add_option("--chunk", o->chunk, "Positions a forward call of a prefill")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 24))
       ->capture_default_str();
-  command->add_option("-r,--repeats", o->repeats, "The median of this many runs")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("-r,--repeats", o->repeats, "The median of this many runs")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command->add_flag("--json", o->json, "Print JSON");
-  command->add_option("--plot", o->plot, "Also draw tokens a second and the limit over depth, threads or batch, as an SVG")
+  command
+      ->add_option("--plot", o->plot,
+                   "Also draw tokens a second and the limit over depth, threads or batch, as an SVG")
       ->check(not_empty);
   add_kernel_options(*command, o->compute);
   add_kv_option(*command, o->kv);

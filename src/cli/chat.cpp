@@ -25,14 +25,17 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kHelp =
     "/help               this\n"
-    "/tool TEXT          what the call gave, the first one without a result; after the last the model goes on\n"
+    "/tool TEXT          what the call gave, the first one without a result; after the last the model goes "
+    "on\n"
     "/system TEXT        the system message; without TEXT: none. Begins anew\n"
     "/reset              begin anew\n"
     "/regen              answer the last message again\n"
-    "/set NAME VALUE     temperature, top_k, top_p, min_p, repetition_penalty, seed, max_tokens, or a variable of the template\n"
+    "/set NAME VALUE     temperature, top_k, top_p, min_p, repetition_penalty, seed, max_tokens, or a "
+    "variable of the template\n"
     "/save FILE          write the conversation, as JSON\n"
     "/load FILE          go on with a saved one\n"
-    "Ctrl-C stops an answer or clears the line; Ctrl-C or Ctrl-D in an empty line leaves. A message that begins with / needs a space "
+    "Ctrl-C stops an answer or clears the line; Ctrl-C or Ctrl-D in an empty line leaves. A message that "
+    "begins with / needs a space "
     "before.\n";
 
 /// Null where it is not there: a loaded file may hold anything.
@@ -50,7 +53,10 @@ struct ChatOptions : AnswerOptions {
 class Chat {
  public:
   explicit Chat(ChatOptions& options)
-      : options_(options), loaded_(options), template_(open_template()), session_(loaded_.model, options.generate.kv) {
+      : options_(options),
+        loaded_(options),
+        template_(open_template()),
+        session_(loaded_.model, options.generate.kv) {
     options_.generate.sampling = sampling_of(options, loaded_.info.sampling);
     options_.generate.end_ids = end_ids(loaded_);
     options_.generate.cancelled = interrupted;
@@ -60,7 +66,8 @@ class Chat {
 
   void run() {
     LineEditor lines("> ");
-    if (lines.interactive()) write_out(fmt::format("{}; /help tells what else can be said\n", loaded_.files.mlb));
+    if (lines.interactive())
+      write_out(fmt::format("{}; /help tells what else can be said\n", loaded_.files.mlb));
     for (std::string line; lines.next(line);) {
       if (line.empty()) continue;
       try {
@@ -76,13 +83,15 @@ class Chat {
  private:
   ChatTemplate open_template() const {
     const std::string text = find_template(options_, loaded_.info);
-    if (text.empty()) fail(ML_E_ARG, "{}: has no chat template; name one with --chat-template", loaded_.files.json);
+    if (text.empty())
+      fail(ML_E_ARG, "{}: has no chat template; name one with --chat-template", loaded_.files.json);
     return ChatTemplate(text);
   }
 
   void reset() {
     input_.messages = Json::array();
-    if (!options_.system.empty()) input_.messages.push_back({{"role", "system"}, {"content", options_.system}});
+    if (!options_.system.empty())
+      input_.messages.push_back({{"role", "system"}, {"content", options_.system}});
   }
 
   void say(const std::string& text) {
@@ -118,7 +127,8 @@ class Chat {
     options_.generate.on_text = [&](std::string_view piece) { take(parser.feed(piece)); };
     options_.generate.shown = answer_markers(style);
     const InterruptibleAnswer interruptible;
-    const Generation result = generate(loaded_.model, loaded_.tokenizer, *loaded_.context, session_, ids, options_.generate);
+    const Generation result =
+        generate(loaded_.model, loaded_.tokenizer, *loaded_.context, session_, ids, options_.generate);
     take(parser.finish());
     write_out("\n");
     Json message = {{"role", "assistant"}, {"content", content}};
@@ -131,10 +141,13 @@ class Chat {
   /// As templates know it. Some insist on an id of nine letters and digits.
   Json call_message(const AnswerPart& part, std::size_t number) const {
     const std::string id = fmt::format("call{:05}", (input_.messages.size() * 100 + number) % 100000);
-    return {{"id", id}, {"type", "function"}, {"function", {{"name", part.name}, {"arguments", Json::parse(part.arguments)}}}};
+    return {{"id", id},
+            {"type", "function"},
+            {"function", {{"name", part.name}, {"arguments", Json::parse(part.arguments)}}}};
   }
 
-  /// A terminal gets the reasoning dimmed, without its markers, and no control characters; a pipe what the model wrote.
+  /// A terminal gets the reasoning dimmed, without its markers, and no control characters; a pipe what the
+  /// model wrote.
   void show(const AnswerPart& part) const {
     if (!terminal_) return write_out(part.text);
     if (part.kind == AnswerPart::Kind::kMarker) return write_out("\n");
@@ -143,7 +156,8 @@ class Chat {
       const auto byte = static_cast<unsigned char>(part.text[i]);
       const bool control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f;
       const auto next = static_cast<unsigned char>(i + 1 < part.text.size() ? part.text[i + 1] : 0);
-      if (byte == 0xc2 && next >= 0x80 && next < 0xa0)  // U+0080 to U+009F: one of them begins commands, as ESC [ does
+      if (byte == 0xc2 && next >= 0x80 &&
+          next < 0xa0)  // U+0080 to U+009F: one of them begins commands, as ESC [ does
         text += fmt::format("\\x{:02x}", next), ++i;
       else
         text += control ? fmt::format("\\x{:02x}", byte) : std::string(1, part.text[i]);
@@ -155,7 +169,8 @@ class Chat {
     std::fflush(stdout);
     std::fprintf(stderr, "[prompt %s, %zu of them known, %.1f tokens/s; answer %s, %.1f tokens/s%s]\n",
                  counted(prompt_tokens, "token").c_str(), result.reused,
-                 tokens_per_second(prompt_tokens - result.reused, result.prompt_seconds), counted(result.ids.size(), "token").c_str(),
+                 tokens_per_second(prompt_tokens - result.reused, result.prompt_seconds),
+                 counted(result.ids.size(), "token").c_str(),
                  tokens_per_second(result.ids.size(), result.answer_seconds),
                  result.finish == Finish::length      ? "; cut off"
                  : result.finish == Finish::cancelled ? "; stopped"
@@ -176,7 +191,9 @@ class Chat {
     if (name == "/load") return load(file);
     if (name == "/tool") return tool_result(rest);
     if (name != "/system")
-      fail(ML_E_ARG, "{}: there is no such command; /help names them, Ctrl-D leaves. A message that begins with / needs a space before",
+      fail(ML_E_ARG,
+           "{}: there is no such command; /help names them, Ctrl-D leaves. A message that begins with / "
+           "needs a space before",
            name);
     options_.system = rest;
     reset();
@@ -187,7 +204,8 @@ class Chat {
     Json& messages = input_.messages;
     std::size_t results = 0;
     while (results < messages.size() && has_role(messages[messages.size() - 1 - results], "tool")) ++results;
-    const Json calls = results < messages.size() ? value_at(messages[messages.size() - 1 - results], "/tool_calls") : Json();
+    const Json calls =
+        results < messages.size() ? value_at(messages[messages.size() - 1 - results], "/tool_calls") : Json();
     if (!calls.is_array() || results >= calls.size()) fail(ML_E_ARG, "/tool: no call waits for a result");
     messages.push_back({{"role", "tool"},
                         {"tool_call_id", value_at(calls[results], "/id")},
@@ -223,11 +241,13 @@ class Chat {
       return json;
     };
     const auto whole = [&](std::int64_t least, std::int64_t most) {
-      if (!number().is_number_integer() || json.get<std::int64_t>() < least || json.get<std::int64_t>() > most)
+      if (!number().is_number_integer() || json.get<std::int64_t>() < least ||
+          json.get<std::int64_t>() > most)
         fail(ML_E_ARG, "/set {}: \"{}\" is no whole number from {} to {}", name, value, least, most);
       return json.get<std::int64_t>();
     };
-    for (const char* own : {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"})
+    for (const char* own :
+         {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"})
       if (name == own) fail(ML_E_ARG, "/set {}: the chat itself gives this to the template", name);
     SamplingOptions changed = sampling;
     if (name == "temperature")
@@ -243,7 +263,8 @@ class Chat {
     else if (name == "seed")
       changed.seed = static_cast<std::uint64_t>(whole(0, std::numeric_limits<std::int64_t>::max()));
     else if (name == "max_tokens")
-      options_.generate.max_tokens = static_cast<std::size_t>(whole(1, std::numeric_limits<std::int32_t>::max()));
+      options_.generate.max_tokens =
+          static_cast<std::size_t>(whole(1, std::numeric_limits<std::int32_t>::max()));
     else
       input_.variables[name] = json.is_discarded() ? Json(value) : json;
     const Sampler check(changed, 1);
@@ -254,7 +275,8 @@ class Chat {
     if (path.empty()) fail(ML_E_ARG, "/save FILE: the file's name is missing");
     check_not_input("/save", path, loaded_.files, {loaded_.mlt, options_.tools, options_.chat_template});
     OutputFile file(path);
-    const std::string text = Json{{"messages", input_.messages}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    const std::string text =
+        Json{{"messages", input_.messages}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
     file.write(text.data(), text.size());
     file.commit();
   }
@@ -285,7 +307,8 @@ void add_chat(CLI::App& app) {
   CLI::App* command = app.add_subcommand("chat", "Talk with a model; in a pipe, each line is a message");
   auto options = std::make_shared<ChatOptions>();
   add_answer_options(*command, *options);
-  command->add_flag("-v,--verbose", options->verbose, "Print the speed of each answer to standard error; a terminal gets it anyway");
+  command->add_flag("-v,--verbose", options->verbose,
+                    "Print the speed of each answer to standard error; a terminal gets it anyway");
   command->callback([options] { Chat(*options).run(); });
 }
 

@@ -1,5 +1,6 @@
-// The subcommands of `krafla`, one file each: add_NAME() declares the subcommand's options on `app` and a callback that runs it.
-// Callbacks throw Error (or CLI::ValidationError for usage); main() prints it and turns it into the exit code.
+// The subcommands of `krafla`, one file each: add_NAME() declares the subcommand's options on `app` and a
+// callback that runs it. Callbacks throw Error (or CLI::ValidationError for usage); main() prints it and
+// turns it into the exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -21,20 +21,23 @@ struct Options {
   bool json = false;
 };
 
-const char* kind_name(MlbKind kind) { return kind == MlbKind::q8_0 ? "Q8_0" : kind == MlbKind::q4_0 ? "Q4_0" : "F32"; }
+const char* kind_name(MlbKind kind) {
+  return kind == MlbKind::q8_0 ? "Q8_0" : kind == MlbKind::q4_0 ? "Q4_0" : "F32";
+}
 
 std::string table(const std::vector<TensorError>& errors) {
   std::string out;
   for (const TensorError& e : errors)
-    out += fmt::format("{:<28} {:<5} {:>12} weights   error {:>8.4f} %   largest {:<10.4g} cosine {:.8f}\n", e.name, kind_name(e.kind),
-                       e.weights, 100 * e.relative_rms, e.max_error, e.cosine);
+    out += fmt::format("{:<28} {:<5} {:>12} weights   error {:>8.4f} %   largest {:<10.4g} cosine {:.8f}\n",
+                       e.name, kind_name(e.kind), e.weights, 100 * e.relative_rms, e.max_error, e.cosine);
   return out;
 }
 
 Json json_of(const std::vector<TensorError>& errors) {
   Json list = Json::array();
   for (const TensorError& e : errors) {
-    Json j{{"name", e.name},           {"type", kind_name(e.kind)}, {"weights", e.weights}, {"relative_rms", e.relative_rms},
+    Json j{{"name", e.name},           {"type", kind_name(e.kind)},
+           {"weights", e.weights},     {"relative_rms", e.relative_rms},
            {"max_error", e.max_error}, {"cosine", e.cosine}};
     if (!e.source.empty()) j["source"] = e.source;
     list.push_back(std::move(j));
@@ -56,7 +59,8 @@ void print(const Comparison& c, bool json) {
     if (!c.classes.empty()) out += "\nover all layers\n" + table(c.classes);
     for (const auto* lines : {&c.header, &c.shapes})
       for (const std::string& line : *lines) out += fmt::format("differs: {}\n", line);
-    for (const std::string& name : c.unequal) out += fmt::format("differs: {} is F32 and not the source's, bit for bit\n", name);
+    for (const std::string& name : c.unequal)
+      out += fmt::format("differs: {} is F32 and not the source's, bit for bit\n", name);
   }
   std::fputs(out.c_str(), stdout);
 }
@@ -67,18 +71,21 @@ void run(const Options& options) {
   const Comparison comparison = compare_model(model, options.source, threads, choose_kernels(nullptr));
   print(comparison, options.json);
   if (!comparison.same_model())
-    fail(ML_E_ERROR, "{}: is not made of {}: {} tensors have another shape, {} F32 tensors other values", model, options.source,
-         comparison.shapes.size(), comparison.unequal.size());
+    fail(ML_E_ERROR, "{}: is not made of {}: {} tensors have another shape, {} F32 tensors other values",
+         model, options.source, comparison.shapes.size(), comparison.unequal.size());
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("compare", "Show how far each tensor of a model is from the checkpoint it was made from");
+  CLI::App* command = app.add_subcommand(
+      "compare", "Show how far each tensor of a model is from the checkpoint it was made from");
   auto options = std::make_shared<Options>();
   command->add_option("model", options->model, "NAME, NAME.mlb or any file of the model")->required();
   command->add_option("source", options->source, "The GGUF file or the Hugging Face folder")->required();
-  command->add_option("-t,--threads", options->threads, "Threads; the default is one for each physical core this process may use")
+  command
+      ->add_option("-t,--threads", options->threads,
+                   "Threads; the default is one for each physical core this process may use")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });

@@ -13,24 +13,31 @@ std::string not_empty(const std::string& value) { return value.empty() ? "the na
 
 void add_compute_options(CLI::App& command, ComputeOptions& options) {
   command.add_option("model", options.model, "NAME, NAME.mlb or any file of the model")->required();
-  command.add_option("-t,--threads", options.threads, "Threads; the default is one for each physical core this process may use")
+  command
+      .add_option("-t,--threads", options.threads,
+                  "Threads; the default is one for each physical core this process may use")
       ->check(CLI::Range(1, 1024));
   add_kernel_options(command, options);
 }
 
 void add_kernel_options(CLI::App& command, ComputeOptions& options) {
-  command.add_option("--isa", options.isa,
-                     "Force an instruction set (`krafla cpu` lists them); exit code 3 if it is not there. Also KRAFLA_ISA");
-  command.add_flag("--skip-check", options.skip_check, "Do not scan the weights for -128 (for files already checked)");
+  command.add_option(
+      "--isa", options.isa,
+      "Force an instruction set (`krafla cpu` lists them); exit code 3 if it is not there. Also KRAFLA_ISA");
+  command.add_flag("--skip-check", options.skip_check,
+                   "Do not scan the weights for -128 (for files already checked)");
   command.add_flag("--mlock", options.mlock, "Keep the weights in memory: none of them is ever paged out");
-  command.add_flag("--huge-pages", options.huge_pages,
-                   "Read the weights into huge pages instead of sharing the file's pages with other processes");
-  command.add_flag("--numa-interleave", options.interleave, "Spread memory over all NUMA nodes (docs/memory.md)");
+  command.add_flag(
+      "--huge-pages", options.huge_pages,
+      "Read the weights into huge pages instead of sharing the file's pages with other processes");
+  command.add_flag("--numa-interleave", options.interleave,
+                   "Spread memory over all NUMA nodes (docs/memory.md)");
 }
 
 std::unique_ptr<Context> make_context(const ComputeOptions& options) {
   if (options.interleave) interleave_memory();
-  return std::make_unique<Context>(choose_kernels(options.isa.c_str()), options.threads != 0 ? options.threads : usable_cores());
+  return std::make_unique<Context>(choose_kernels(options.isa.c_str()),
+                                   options.threads != 0 ? options.threads : usable_cores());
 }
 
 Model open_model(const ComputeOptions& options, Context& context) {
@@ -41,16 +48,19 @@ Model open_model(const ComputeOptions& options, Context& context) {
 }
 
 void add_kv_option(CLI::App& command, KvType& kv) {
-  static const std::map<std::string, KvType> types = {{"f16", KvType::f16}, {"f32", KvType::f32}, {"q8_0", KvType::q8_0}};
+  static const std::map<std::string, KvType> types = {
+      {"f16", KvType::f16}, {"f32", KvType::f32}, {"q8_0", KvType::q8_0}};
   command
       .add_option_function<std::string>(
-          "--kv", [&kv](const std::string& type) { kv = types.at(type); }, "Type of the KV cache; q8_0 takes half of f16's memory; f16")
+          "--kv", [&kv](const std::string& type) { kv = types.at(type); },
+          "Type of the KV cache; q8_0 takes half of f16's memory; f16")
       ->check(CLI::IsMember(types));
 }
 
 void warn_of_nan(std::size_t position, std::int32_t token) {
   std::fprintf(stderr,
-               "krafla: warning: the logits at position %zu (token %d) are not all numbers; infinite or NaN scales in the file do that\n",
+               "krafla: warning: the logits at position %zu (token %d) are not all numbers; infinite or NaN "
+               "scales in the file do that\n",
                position, token);
 }
 

@@ -37,13 +37,14 @@ struct ClassWords {
   std::vector<std::string> words;
 };
 const std::vector<ClassWords>& class_words() {
-  static const std::vector<ClassWords> all = {{kClassEmb, {"tok_emb", "embed", "embeddings"}},
-                                              {kClassCls, {"wcls", "lm_head", "output", "classifier"}},
-                                              {kClassQk, {"wq", "wk", "wg", "q", "k", "qk", "attn_q", "attn_k", "lqkv"}},
-                                              {kClassV, {"wv", "v", "attn_v", "lz"}},
-                                              {kClassO, {"wo", "o", "attn_output", "lout"}},
-                                              {kClassUp, {"w1", "w3", "gate", "up", "ffn_gate", "ffn_up"}},
-                                              {kClassDown, {"w2", "down", "ffn_down"}}};
+  static const std::vector<ClassWords> all = {
+      {kClassEmb, {"tok_emb", "embed", "embeddings"}},
+      {kClassCls, {"wcls", "lm_head", "output", "classifier"}},
+      {kClassQk, {"wq", "wk", "wg", "q", "k", "qk", "attn_q", "attn_k", "lqkv"}},
+      {kClassV, {"wv", "v", "attn_v", "lz"}},
+      {kClassO, {"wo", "o", "attn_output", "lout"}},
+      {kClassUp, {"w1", "w3", "gate", "up", "ffn_gate", "ffn_up"}},
+      {kClassDown, {"w2", "down", "ffn_down"}}};
   return all;
 }
 
@@ -68,13 +69,14 @@ std::string progress_text(const ConvertProgress& p, double seconds) {
   const double speed = static_cast<double>(p.done) / seconds;
   constexpr int kWidth = 32;
   const std::string bar(static_cast<std::size_t>(part * kWidth), '#');
-  return fmt::format("[{:<{}}] {:3.0f}%  {:.0f} M weights/s  {:.0f} s left", bar, kWidth, 100 * part, speed / 1e6,
-                     static_cast<double>(p.total - p.done) / speed);
+  return fmt::format("[{:<{}}] {:3.0f}%  {:.0f} M weights/s  {:.0f} s left", bar, kWidth, 100 * part,
+                     speed / 1e6, static_cast<double>(p.total - p.done) / speed);
 }
 
 void print_summary(const ConvertSummary& s) {
-  std::fprintf(stderr, "%s: %.1f MB, %.1f M weights, %.1f s (%.0f M weights/s)\n", s.paths.mlb.c_str(), static_cast<double>(s.bytes) / 1e6,
-               static_cast<double>(s.weights) / 1e6, s.seconds, static_cast<double>(s.weights) / s.seconds / 1e6);
+  std::fprintf(stderr, "%s: %.1f MB, %.1f M weights, %.1f s (%.0f M weights/s)\n", s.paths.mlb.c_str(),
+               static_cast<double>(s.bytes) / 1e6, static_cast<double>(s.weights) / 1e6, s.seconds,
+               static_cast<double>(s.weights) / s.seconds / 1e6);
   std::fprintf(stderr, "  error: RMS of the difference to the source, relative to the RMS of the weights\n");
   for (const ClassError& e : s.errors)
     std::fprintf(stderr, "  %-9s %s  %9.2f M weights, error %.3f %%\n", e.name, matrix_type_name(e.type),
@@ -102,7 +104,8 @@ void run(const Arguments& a) {
     const auto start = std::chrono::steady_clock::now();
     if (!a.quiet)
       options.progress = [&](const ConvertProgress& p) {
-        line.show(progress_text(p, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
+        line.show(progress_text(
+            p, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
       };
     summary = convert_model(a.source, a.out, options);
   }
@@ -115,35 +118,45 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("convert", "Convert a GGUF file or a Hugging Face folder to NAME.mlb, NAME.mlt and NAME.json");
+  CLI::App* command = app.add_subcommand(
+      "convert", "Convert a GGUF file or a Hugging Face folder to NAME.mlb, NAME.mlt and NAME.json");
   auto a = std::make_shared<Arguments>();
-  command->add_option("SOURCE", a->source, "the GGUF file, or the folder with config.json and .safetensors files")
+  command
+      ->add_option("SOURCE", a->source,
+                   "the GGUF file, or the folder with config.json and .safetensors files")
       ->required()
       ->check(not_empty);
   command
       ->add_option("OUT", a->out,
-                   "NAME (.mlb, .mlt or .json behind it is not part of it) or a folder; default: SOURCE's name, in the current folder")
+                   "NAME (.mlb, .mlt or .json behind it is not part of it) or a folder; default: SOURCE's "
+                   "name, in the current folder")
       ->check(not_empty);
-  command->add_option("--type", a->type, "how matrices are stored")->check(CLI::IsMember({"q8_0", "q4_0"}))->capture_default_str();
-  command->add_option("--scales", a->scales, "how block scales are stored")->check(CLI::IsMember({"f16", "f32"}))->capture_default_str();
+  command->add_option("--type", a->type, "how matrices are stored")
+      ->check(CLI::IsMember({"q8_0", "q4_0"}))
+      ->capture_default_str();
+  command->add_option("--scales", a->scales, "how block scales are stored")
+      ->check(CLI::IsMember({"f16", "f32"}))
+      ->capture_default_str();
   command
-      ->add_option(
-          "--q8", a->q8,
-          "with --type q4_0: classes of matrices that are stored as Q8_0, separated by commas: tok_emb, wcls, wq (wq, wk, wg; lqkv), "
-          "wv (wv; lz), wo (wo; lout), w1 (w1, w3: gate and up), w2 (down)")
+      ->add_option("--q8", a->q8,
+                   "with --type q4_0: classes of matrices that are stored as Q8_0, separated by commas: "
+                   "tok_emb, wcls, wq (wq, wk, wg; lqkv), "
+                   "wv (wv; lz), wo (wo; lout), w1 (w1, w3: gate and up), w2 (down)")
       ->delimiter(',')
       ->allow_extra_args(false)  // what follows is SOURCE
       ->type_name("CLASS,...");
   command
-      ->add_option(
-          "--q4-rule", a->q4_rule,
-          "Q4_0: the best of 13 fits (search), or llama.cpp's rounding (round); default: search, but round for Gemma 3 without --imatrix")
+      ->add_option("--q4-rule", a->q4_rule,
+                   "Q4_0: the best of 13 fits (search), or llama.cpp's rounding (round); default: search, "
+                   "but round for Gemma 3 without --imatrix")
       ->check(CLI::IsMember({"search", "round"}));
   command->add_option("--imatrix", a->imatrix, "Q4_0: an importance matrix (MLI1) that weights the search")
       ->type_name("FILE")
       ->check(not_empty);
   command->add_flag("--no-tokenizer", a->no_tokenizer, "write the .mlb alone");
-  command->add_option("-t,--threads", a->threads, "threads; the default is one for each physical core this process may use")
+  command
+      ->add_option("-t,--threads", a->threads,
+                   "threads; the default is one for each physical core this process may use")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--quiet", a->quiet, "print nothing but errors");
   command->callback([a] { run(*a); });

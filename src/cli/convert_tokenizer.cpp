@@ -25,17 +25,21 @@ void run(const Arguments& a) {
     std::fprintf(stderr, "%s: kind %u, flags %u, %s, %s, bos %d, eos %d; beside it %s\n", paths.mlt.c_str(),
                  static_cast<unsigned>(mlt.kind), mlt.flags, counted(mlt.tokens.size(), "token").c_str(),
                  counted(mlt.merges.size(), "merge").c_str(), mlt.bos, mlt.eos, paths.json.c_str());
-  for (const std::string& note : a.quiet ? std::vector<std::string>() : converted.notes) std::fprintf(stderr, "  %s\n", note.c_str());
+  for (const std::string& note : a.quiet ? std::vector<std::string>() : converted.notes)
+    std::fprintf(stderr, "  %s\n", note.c_str());
 }
 
 }  // namespace
 
 void add_convert_tokenizer(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("convert-tokenizer", "Convert a tokenizer alone to NAME.mlt and NAME.json");
+  CLI::App* command =
+      app.add_subcommand("convert-tokenizer", "Convert a tokenizer alone to NAME.mlt and NAME.json");
   auto a = std::make_shared<Arguments>();
-  command->add_option("SOURCE", a->source, "a checkpoint's folder, its tokenizer.json, or a GGUF file")->required();
+  command->add_option("SOURCE", a->source, "a checkpoint's folder, its tokenizer.json, or a GGUF file")
+      ->required();
   command->add_option("OUT", a->out,
-                      "NAME (.mlb, .mlt or .json behind it is not part of it) or a folder; default: SOURCE's name, in the current folder");
+                      "NAME (.mlb, .mlt or .json behind it is not part of it) or a folder; default: SOURCE's "
+                      "name, in the current folder");
   command->add_flag("--quiet", a->quiet, "print nothing but errors");
   command->callback([a] { run(*a); });
 }

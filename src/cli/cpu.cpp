@@ -24,7 +24,10 @@ std::string size_text(std::size_t bytes) {
 
 /// L1d, L1i, L2 ...
 std::string cache_name(const CpuCache& cache) {
-  return fmt::format("L{}{}", cache.level, cache.type == "Data" ? "d" : cache.type == "Instruction" ? "i" : "");
+  return fmt::format("L{}{}", cache.level,
+                     cache.type == "Data"          ? "d"
+                     : cache.type == "Instruction" ? "i"
+                                                   : "");
 }
 
 void run(const Arguments& a) {
@@ -51,22 +54,27 @@ void run(const Arguments& a) {
     std::printf("%s\n", json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
     return;
   }
-  const auto line = [](const char* what, const std::string& text) { std::printf("%-18s %s\n", what, text.c_str()); };
+  const auto line = [](const char* what, const std::string& text) {
+    std::printf("%-18s %s\n", what, text.c_str());
+  };
   line("processor", json["model"]);
   line("instruction sets", here.substr(1) + " (slowest first)");
   if (!missing.empty()) line("not here", missing.substr(1));
   line("used", used.name);
-  line("threads", fmt::format("{} by default: {} cores of {} logical CPUs, {}", usable_cores(), cores.cores, cores.cpus,
-                              cores.quota > 0 ? fmt::format("a quota of {:g} CPUs", cores.quota) : "no quota"));
+  line("threads",
+       fmt::format("{} by default: {} cores of {} logical CPUs, {}", usable_cores(), cores.cores, cores.cpus,
+                   cores.quota > 0 ? fmt::format("a quota of {:g} CPUs", cores.quota) : "no quota"));
   if (!caches.empty()) line("caches", caches.substr(1));
 }
 
 }  // namespace
 
 void add_cpu(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("cpu", "Show the instruction sets, cores and caches of this machine, and what is used");
+  CLI::App* command = app.add_subcommand(
+      "cpu", "Show the instruction sets, cores and caches of this machine, and what is used");
   auto a = std::make_shared<Arguments>();
-  command->add_option("--isa", a->isa, "Force an instruction set; exit code 3 if it is not there. Also KRAFLA_ISA");
+  command->add_option("--isa", a->isa,
+                      "Force an instruction set; exit code 3 if it is not there. Also KRAFLA_ISA");
   command->add_flag("--json", a->json, "Print JSON");
   command->callback([a] { run(*a); });
 }

@@ -43,19 +43,24 @@ void run(Options& options) {
     measure_importance(model, *context, text.ids, options.importance, sums);
   }
   write_mli(file, out, sums);
-  std::fprintf(stderr, "%s: %s, %s\n", out.c_str(), counted(sums.n_layers, "layer").c_str(), counted(sums.layer_tokens, "token").c_str());
+  std::fprintf(stderr, "%s: %s, %s\n", out.c_str(), counted(sums.n_layers, "layer").c_str(),
+               counted(sums.layer_tokens, "token").c_str());
 }
 
 }  // namespace
 
 void add_imatrix(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("imatrix", "Measure which input channels matter, for convert --imatrix");
+  CLI::App* command =
+      app.add_subcommand("imatrix", "Measure which input channels matter, for convert --imatrix");
   auto options = std::make_shared<Options>();
   const auto count = CLI::Range(std::size_t{1}, std::size_t{1} << 24);
   add_compute_options(*command, options->compute);
   add_text_options(*command, options->text);
-  command->add_option("-o,--out", options->out, "The .mli file to write; the default is beside the model")->check(not_empty);
-  command->add_option("--ctx", options->ctx, "Tokens of a window; each starts anew; 512, or the model's max_seq if that is less")
+  command->add_option("-o,--out", options->out, "The .mli file to write; the default is beside the model")
+      ->check(not_empty);
+  command
+      ->add_option("--ctx", options->ctx,
+                   "Tokens of a window; each starts anew; 512, or the model's max_seq if that is less")
       ->check(count);
   add_window_options(*command, options->importance.windows, options->importance.batch);
   add_kv_option(*command, options->importance.kv);

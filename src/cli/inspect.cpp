@@ -52,7 +52,8 @@ const char* kind_name(MlbKind kind) {
 
 void list_arrays(const std::vector<MlbArray>& arrays, bool scale_f16, Report& r) {
   for (const MlbArray& a : arrays) {
-    Json j{{"name", a.name()}, {"type", kind_name(a.kind)}, {"rows", a.rows}, {"cols", a.cols}, {"offset", a.offset}, {"bytes", a.size}};
+    Json j{{"name", a.name()}, {"type", kind_name(a.kind)}, {"rows", a.rows},
+           {"cols", a.cols},   {"offset", a.offset},        {"bytes", a.size}};
     std::string scales;
     if (a.quantized()) {
       j["d_offset"] = a.d_offset;
@@ -60,7 +61,8 @@ void list_arrays(const std::vector<MlbArray>& arrays, bool scale_f16, Report& r)
       scales = fmt::format(", {} scales at {}", scale_f16 ? "f16" : "f32", a.d_offset);
     }
     r.json["tensors"].push_back(std::move(j));
-    r.line(fmt::format("  {:<28} {:<5} {:>7} × {:<6} at {}{}", a.name(), kind_name(a.kind), a.rows, a.cols, a.offset, scales));
+    r.line(fmt::format("  {:<28} {:<5} {:>7} × {:<6} at {}{}", a.name(), kind_name(a.kind), a.rows, a.cols,
+                       a.offset, scales));
   }
 }
 
@@ -76,17 +78,20 @@ Report inspect_mlb(Bytes file, const Arguments& a) {
   const auto arrays = mlb_layout(h, mlb_stored_flags(h, file, a.file), file.size(), a.file);
   Report r;
   r.json = {{"file", a.file}, {"format", "mlb"}, {"bytes", file.size()}};
-  r.line(fmt::format("{}: .mlb model, version 1, {} bytes, {} parameters, {:.2f} bits per weight", a.file, file.size(), mlb.parameters,
+  r.line(fmt::format("{}: .mlb model, version 1, {} bytes, {} parameters, {:.2f} bits per weight", a.file,
+                     file.size(), mlb.parameters,
                      8.0 * static_cast<double>(file.size()) / static_cast<double>(mlb.parameters)));
   for (const MlbField& field : mlb_fields()) {
     const std::string value = mlb_field_text(h, field);
     const Json number = Json::parse(value, nullptr, false);
-    r.json["header"][field.name] = number.is_discarded() ? Json(value) : number;  // an unused field may hold NaN
+    r.json["header"][field.name] =
+        number.is_discarded() ? Json(value) : number;  // an unused field may hold NaN
     if (value != "0") r.fact(field.name, value, field.meaning);
   }
   r.fact("(head size)", std::to_string(h.head_size()), "derived");
   r.fact("(q_dim, kv_dim)", fmt::format("{}, {}", h.q_dim(), h.kv_dim()), "derived");
-  r.fact("(KV cache)", fmt::format("{} bytes", 2 * h.kv_dim() * 2 * h.n_layers), "per position with f16, if every layer has one");
+  r.fact("(KV cache)", fmt::format("{} bytes", 2 * h.kv_dim() * 2 * h.n_layers),
+         "per position with f16, if every layer has one");
   if (h.layer_flags != 0) r.line("layer flags: " + flags_text(mlb));
   r.json["layer_flags"] = Json::array();
   if (h.layer_flags != 0)
@@ -94,7 +99,8 @@ Report inspect_mlb(Bytes file, const Arguments& a) {
   r.json["parameters"] = mlb.parameters;
   r.json["trailing_bytes"] = mlb.trailing;
   const MlbCanonical canonical = canonical_mlb(h, mlb_stored_flags(h, file, a.file), a.file);
-  using Words = std::array<std::uint32_t, sizeof(MlbHeader) / 4>;  // bits, not values: -0 is not how a zero is written
+  using Words =
+      std::array<std::uint32_t, sizeof(MlbHeader) / 4>;  // bits, not values: -0 is not how a zero is written
   const bool is_canonical = std::bit_cast<Words>(canonical.header) == std::bit_cast<Words>(h);
   r.json["canonical_header"] = is_canonical;
   r.line(fmt::format("arrays: {}; header and sizes checked, no Q8_0 quant is -128", arrays.size()));
@@ -123,9 +129,11 @@ Report inspect_mlt(Bytes file, const Arguments& a) {
   r.json["byte_tokens"] = bytes;
   r.json["trailing_bytes"] = mlt.trailing;
   r.line(fmt::format("{}: .mlt tokenizer, version 1, {} bytes", a.file, file.size()));
-  r.fact("kind", std::to_string(static_cast<std::uint32_t>(mlt.kind)), "1 = SentencePiece-style BPE, 2 = byte-level BPE");
+  r.fact("kind", std::to_string(static_cast<std::uint32_t>(mlt.kind)),
+         "1 = SentencePiece-style BPE, 2 = byte-level BPE");
   r.fact("flags", std::to_string(mlt.flags), "see docs/formats/mlt.md");
-  r.fact("tokens", std::to_string(mlt.tokens.size()), fmt::format("{} added, {}", added, counted(bytes, "byte token")).c_str());
+  r.fact("tokens", std::to_string(mlt.tokens.size()),
+         fmt::format("{} added, {}", added, counted(bytes, "byte token")).c_str());
   r.fact("merges", std::to_string(mlt.merges.size()), "");
   r.fact("bos, eos", fmt::format("{}, {}", mlt.bos, mlt.eos), "-1: none");
   if (mlt.trailing != 0) r.line(fmt::format("bytes after the last merge: {}", mlt.trailing));
@@ -180,11 +188,15 @@ std::string value_text(const GgufValue& v) {
 Report inspect_gguf(Bytes file, const Arguments& a) {
   const Gguf g = parse_gguf(file, a.file);
   Report r;
-  r.json = {{"file", a.file}, {"format", "gguf"}, {"bytes", file.size()}, {"version", g.version}, {"alignment", g.alignment}};
+  r.json = {{"file", a.file},
+            {"format", "gguf"},
+            {"bytes", file.size()},
+            {"version", g.version},
+            {"alignment", g.alignment}};
   std::uint64_t parameters = 0;
   for (const GgufTensor& t : g.tensors) parameters += std::uint64_t{t.rows()} * t.cols();
-  r.line(fmt::format("{}: GGUF, version {}, {} bytes, {} in {}", a.file, g.version, file.size(), counted(parameters, "parameter"),
-                     counted(g.tensors.size(), "tensor")));
+  r.line(fmt::format("{}: GGUF, version {}, {} bytes, {} in {}", a.file, g.version, file.size(),
+                     counted(parameters, "parameter"), counted(g.tensors.size(), "tensor")));
   r.json["parameters"] = parameters;
   for (const GgufEntry& e : g.metadata) {
     r.json["metadata"][printable(e.key)] = value_text(e.value);
@@ -192,16 +204,21 @@ Report inspect_gguf(Bytes file, const Arguments& a) {
   }
   if (!a.tensors) return r;
   for (const GgufTensor& t : g.tensors) {
-    r.json["tensors"].push_back(
-        {{"name", printable(t.name)}, {"type", t.type->name}, {"rows", t.rows()}, {"cols", t.cols()}, {"offset", t.offset}});
-    r.line(fmt::format("  {:<28} {:<5} {:>7} × {:<6} at {}", printable(t.name), t.type->name, t.rows(), t.cols(), t.offset));
+    r.json["tensors"].push_back({{"name", printable(t.name)},
+                                 {"type", t.type->name},
+                                 {"rows", t.rows()},
+                                 {"cols", t.cols()},
+                                 {"offset", t.offset}});
+    r.line(fmt::format("  {:<28} {:<5} {:>7} × {:<6} at {}", printable(t.name), t.type->name, t.rows(),
+                       t.cols(), t.offset));
   }
   return r;
 }
 
 void run(Arguments& a) {
   std::error_code ignored;
-  if (!std::filesystem::exists(a.file, ignored) && std::filesystem::exists(a.file + ".mlb", ignored)) a.file += ".mlb";  // a model's NAME
+  if (!std::filesystem::exists(a.file, ignored) && std::filesystem::exists(a.file + ".mlb", ignored))
+    a.file += ".mlb";  // a model's NAME
   const MappedFile file(a.file);
   const Bytes bytes = file.bytes();
   const auto is = [&](const char* magic, const char* extension) {
@@ -225,7 +242,8 @@ void run(Arguments& a) {
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("inspect", "Show what a .mlb, .mlt, .mli, .mll or GGUF file holds, and check it");
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show what a .mlb, .mlt, .mli, .mll or GGUF file holds, and check it");
   auto a = std::make_shared<Arguments>();
   command->add_option("FILE", a->file, "the file, or the NAME of a model's NAME.mlb")->required();
   command->add_flag("--json", a->json, "print JSON");

@@ -45,11 +45,13 @@ std::string narrow(const wchar_t* text) {
   std::string bytes;
   char character[MB_LEN_MAX];
   for (std::mbstate_t state{}; *text != 0; ++text)
-    if (const std::size_t n = std::wcrtomb(character, *text, &state); n != static_cast<std::size_t>(-1)) bytes.append(character, n);
+    if (const std::size_t n = std::wcrtomb(character, *text, &state); n != static_cast<std::size_t>(-1))
+      bytes.append(character, n);
   return bytes;
 }
 
-/// Where a signal's handler says which one came. A signal alone would be lost where it comes just before the read, or to another thread.
+/// Where a signal's handler says which one came. A signal alone would be lost where it comes just before the
+/// read, or to another thread.
 volatile int signal_pipe = -1;
 
 void on_signal(int signal) {
@@ -66,7 +68,8 @@ struct LineEditor::Terminal {
   explicit Terminal(const std::string& prompt) : prompt_(prompt.begin(), prompt.end()) {
     std::setlocale(LC_CTYPE, "");
     if (MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
-    if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) fail(ML_E_IO, "no pipe can be made: {}", std::strerror(errno));
+    if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0)
+      fail(ML_E_IO, "no pipe can be made: {}", std::strerror(errno));
     signal_pipe = pipe_[1];
     editor_ = el_init("krafla", stdin, stdout, stderr);
     history_ = history_winit();
@@ -81,7 +84,8 @@ struct LineEditor::Terminal {
     el_wset(editor_, EL_ADDFN, L"paste", L"Takes what is pasted", paste);
     el_wset(editor_, EL_BIND, L"\\e[200~", L"paste", nullptr);
     el_wset(editor_, EL_BIND, L"^R", L"em-inc-search-prev", nullptr);
-    el_wset(editor_, EL_BIND, L"^@", L"em-delete-or-list", nullptr);  // what a Ctrl-D becomes that was typed during an answer
+    el_wset(editor_, EL_BIND, L"^@", L"em-delete-or-list",
+            nullptr);  // what a Ctrl-D becomes that was typed during an answer
   }
   ~Terminal() {
     history_wend(history_);

@@ -1,4 +1,5 @@
-// Lines that a person types: with editing and history at a terminal (libedit, where it was there to build with), as they come in a pipe.
+// Lines that a person types: with editing and history at a terminal (libedit, where it was there to build
+// with), as they come in a pipe.
 #pragma once
 
 #include <memory>

@@ -33,10 +33,12 @@ std::vector<std::int32_t> read_ids(const std::string& path) {
 
 /// NumPy's .npy header (version 1.0) for float32 [rows, cols].
 std::string npy_header(std::size_t rows, std::size_t cols) {
-  std::string dict = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
+  std::string dict =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
   dict.append(63 - (10 + dict.size()) % 64, ' ');  // the data starts at a multiple of 64
   dict.push_back('\n');
-  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(dict.size() & 0xff) + static_cast<char>(dict.size() >> 8) + dict;
+  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(dict.size() & 0xff) +
+         static_cast<char>(dict.size() >> 8) + dict;
 }
 
 void run(const LogitsOptions& options) {
@@ -61,12 +63,18 @@ void run(const LogitsOptions& options) {
 }  // namespace
 
 void add_logits(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("logits", "Write the logits at every position of a list of token ids");
+  CLI::App* command =
+      app.add_subcommand("logits", "Write the logits at every position of a list of token ids");
   auto options = std::make_shared<LogitsOptions>();
   add_compute_options(*command, options->compute);
-  command->add_option("--ids", options->ids, "A file with a JSON list of token ids")->required()->check(not_empty);
-  command->add_option("--out", options->out, "The .npy file to write: float32 [ids, vocab]")->required()->check(not_empty);
-  command->add_option("--chunk", options->chunk, "Positions a forward call; does not change a bit of the result")
+  command->add_option("--ids", options->ids, "A file with a JSON list of token ids")
+      ->required()
+      ->check(not_empty);
+  command->add_option("--out", options->out, "The .npy file to write: float32 [ids, vocab]")
+      ->required()
+      ->check(not_empty);
+  command
+      ->add_option("--chunk", options->chunk, "Positions a forward call; does not change a bit of the result")
       ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
       ->capture_default_str();
   add_kv_option(*command, options->kv);

@@ -45,7 +45,8 @@ std::vector<std::string> arguments(int argc, char** argv) {
   return args;
 }
 
-/// The one line a program ends with: control characters, which may come from a path, are shown as what they are.
+/// The one line a program ends with: control characters, which may come from a path, are shown as what they
+/// are.
 int report(ml_status status, std::string_view message) {
   std::string line = fmt::format("krafla: {}: ", ml_status_name(status));
   for (const char c : message) {
@@ -83,15 +84,16 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return report(ML_E_ARG, fmt::format("{} (see --help)", e.what()));
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) krafla::fail(ML_E_IO, "standard output cannot be written");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    krafla::fail(ML_E_IO, "standard output cannot be written");
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A closed standard descriptor would be given to the first file that is opened, and messages would go into it. Writing to one opened
-  // for reading still fails.
+  // A closed standard descriptor would be given to the first file that is opened, and messages would go into
+  // it. Writing to one opened for reading still fails.
   for (int fd = 0; fd <= 2; ++fd)
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return 1;
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error of the write, which is reported

@@ -1,4 +1,5 @@
-// `krafla perplexity MODEL TEXT`: how well a model predicts a text, and how far it is from another (docs/quality.md).
+// `krafla perplexity MODEL TEXT`: how well a model predicts a text, and how far it is from another
+// (docs/quality.md).
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -59,18 +60,23 @@ class Base {
 
  private:
   /// The same ids must mean the same to both.
-  void check_model(const ModelFiles& files, const Options& options, const Model& model, const ScoredText& text) const {
+  void check_model(const ModelFiles& files, const Options& options, const Model& model,
+                   const ScoredText& text) const {
     if (model_->header().vocab != model.header().vocab)
-      fail(ML_E_SHAPE, "{}: vocab is {}; allowed: {}, as in {}", files.mlb, model_->header().vocab, model.header().vocab, model.path());
+      fail(ML_E_SHAPE, "{}: vocab is {}; allowed: {}, as in {}", files.mlb, model_->header().vocab,
+           model.header().vocab, model.path());
     if (text.windows.ctx > model_->header().max_seq)
-      fail(ML_E_ARG, "a window of {} was asked for; the max_seq of {} is {}", counted(text.windows.ctx, "token"), files.mlb,
-           model_->header().max_seq);
+      fail(ML_E_ARG, "a window of {} was asked for; the max_seq of {} is {}",
+           counted(text.windows.ctx, "token"), files.mlb, model_->header().max_seq);
     std::error_code ignored;
     if (!std::filesystem::exists(files.mlt, ignored) || options.text.text == "-") return;
-    const TokenizedText other = read_text({.text = options.text.text, .tokenizer = files.mlt}, files.mlb, *model_);
-    if (other.ids.size() < text.ids.size() || !std::equal(text.ids.begin(), text.ids.end(), other.ids.begin()) || other.bos != text.bos)
-      fail(ML_E_SHAPE, "{}: makes other tokens of {} than the tokenizer of {}; their logits cannot be compared", files.mlt,
-           options.text.text, model.path());
+    const TokenizedText other =
+        read_text({.text = options.text.text, .tokenizer = files.mlt}, files.mlb, *model_);
+    if (other.ids.size() < text.ids.size() ||
+        !std::equal(text.ids.begin(), text.ids.end(), other.ids.begin()) || other.bos != text.bos)
+      fail(ML_E_SHAPE,
+           "{}: makes other tokens of {} than the tokenizer of {}; their logits cannot be compared",
+           files.mlt, options.text.text, model.path());
   }
 
   ModelFiles files_;
@@ -83,13 +89,16 @@ class Base {
 ScoredText scored_text(const TokenizedText& text, const Options& options, const Model& model) {
   const std::size_t ctx = window_size(options.ctx, model);
   if (ctx > model.header().max_seq)
-    fail(ML_E_ARG, "a window of {} was asked for; the model's max_seq is {} (--ctx)", counted(ctx, "token"), model.header().max_seq);
+    fail(ML_E_ARG, "a window of {} was asked for; the model's max_seq is {} (--ctx)", counted(ctx, "token"),
+         model.header().max_seq);
   const Windows windows = cut_text(text.ids.size(), ctx, options.stride, options.windows);
   return {text.vocab, windows, text.bos, std::span(text.ids).first(windows.n_ids)};
 }
 
 /// The error of an estimate as it is shown; of a single value there is none.
-std::string shown_error(double error, int digits) { return std::isnan(error) ? "?" : fmt::format("{:.{}f}", error, digits); }
+std::string shown_error(double error, int digits) {
+  return std::isnan(error) ? "?" : fmt::format("{:.{}f}", error, digits);
+}
 
 /// An unknown error becomes null.
 Json json_of(const Estimate& e) { return {{"value", e.value}, {"error", e.error}}; }
@@ -114,17 +123,21 @@ void print_json(const ScoredText& text, const Estimate& ppl, const Scores& score
 }
 
 void print_text(const ScoredText& text, const Estimate& ppl, const Scores& scores) {
-  std::string out = fmt::format("PPL = {:.4f} ± {}   ({} of {} tokens, {} scored)\n", ppl.value, shown_error(ppl.error, 5),
-                                counted(text.windows.count, "window"), text.windows.ctx, scores.nll.size());
+  std::string out =
+      fmt::format("PPL = {:.4f} ± {}   ({} of {} tokens, {} scored)\n", ppl.value, shown_error(ppl.error, 5),
+                  counted(text.windows.count, "window"), text.windows.ctx, scores.nll.size());
   if (!scores.kl.empty()) {
     const Divergence d = summarize(scores);
     const auto percent = [](const Estimate& e) { return Estimate{100 * e.value, 100 * e.error}; };
-    const std::pair<const char*, Estimate> estimates[] = {{"PPL of the base", d.base_ppl},      {"PPL ratio", d.ppl_ratio},
-                                                          {"mean Δp, %", percent(d.mean_dp)},   {"RMS Δp, %", percent(d.rms_dp)},
-                                                          {"same top, %", percent(d.same_top)}, {"KL mean", d.kl}};
-    for (const auto& [name, e] : estimates) out += fmt::format("{:<16}{:>12.6f} ± {}\n", name, e.value, shown_error(e.error, 6));
-    const std::pair<const char*, double> quantiles[] = {{"KL median", d.median}, {"KL 90 %", d.q90},    {"KL 95 %", d.q95},
-                                                        {"KL 99 %", d.q99},      {"KL 99.9 %", d.q999}, {"KL max", d.max}};
+    const std::pair<const char*, Estimate> estimates[] = {
+        {"PPL of the base", d.base_ppl},      {"PPL ratio", d.ppl_ratio},
+        {"mean Δp, %", percent(d.mean_dp)},   {"RMS Δp, %", percent(d.rms_dp)},
+        {"same top, %", percent(d.same_top)}, {"KL mean", d.kl}};
+    for (const auto& [name, e] : estimates)
+      out += fmt::format("{:<16}{:>12.6f} ± {}\n", name, e.value, shown_error(e.error, 6));
+    const std::pair<const char*, double> quantiles[] = {{"KL median", d.median}, {"KL 90 %", d.q90},
+                                                        {"KL 95 %", d.q95},      {"KL 99 %", d.q99},
+                                                        {"KL 99.9 %", d.q999},   {"KL max", d.max}};
     for (const auto& [name, value] : quantiles) out += fmt::format("{:<16}{:>12.6f}\n", name, value);
   }
   std::fputs(out.c_str(), stdout);
@@ -151,7 +164,8 @@ void run(Options& options) {
     options.score.progress = [&](std::size_t done, double ppl) {
       line.show(fmt::format("{} of {}, PPL so far {:.4f}", done, counted(text.windows.count, "window"), ppl));
     };
-    scores = score_text(text, rows, base ? &base->rows() : nullptr, writer ? &*writer : nullptr, context->threads, options.score);
+    scores = score_text(text, rows, base ? &base->rows() : nullptr, writer ? &*writer : nullptr,
+                        context->threads, options.score);
   }
   if (writer) writer->commit();
   (options.json ? print_json : print_text)(text, exp_of(mean_of(scores.nll)), scores);
@@ -160,20 +174,30 @@ void run(Options& options) {
 }  // namespace
 
 void add_perplexity(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model predicts a text, and how far it is from another");
+  CLI::App* command = app.add_subcommand(
+      "perplexity", "Measure how well a model predicts a text, and how far it is from another");
   auto options = std::make_shared<Options>();
   const auto count = CLI::Range(std::size_t{1}, std::size_t{1} << 24);
   add_compute_options(*command, options->compute);
   add_text_options(*command, options->text);
-  command->add_option("--ctx", options->ctx, "Tokens of a window; the later half is scored; 512, or the model's max_seq if that is less")
+  command
+      ->add_option(
+          "--ctx", options->ctx,
+          "Tokens of a window; the later half is scored; 512, or the model's max_seq if that is less")
       ->check(CLI::Range(kMinWindow, kMaxWindow));
   command
-      ->add_option("--stride", options->stride,
-                   "Let windows slide by so many tokens: every token is scored once, with ctx - stride before it")
+      ->add_option(
+          "--stride", options->stride,
+          "Let windows slide by so many tokens: every token is scored once, with ctx - stride before it")
       ->check(count);
   add_window_options(*command, options->windows, options->score.batch);
-  command->add_option("--kl", options->base, "Also compare with this model, or with the logits another run has saved")->check(not_empty);
-  command->add_option("--save-logits", options->save, "Write the logits of the scored positions to this file (4 bytes × vocab each)")
+  command
+      ->add_option("--kl", options->base,
+                   "Also compare with this model, or with the logits another run has saved")
+      ->check(not_empty);
+  command
+      ->add_option("--save-logits", options->save,
+                   "Write the logits of the scored positions to this file (4 bytes × vocab each)")
       ->check(not_empty);
   add_kv_option(*command, options->kv);
   command->add_flag("--json", options->json, "Print JSON");

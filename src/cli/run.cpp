@@ -34,24 +34,28 @@ std::string read_prompt(const RunOptions& options) {
   if (options.prompt_file) return read_file(*options.prompt_file);
   if (isatty(STDIN_FILENO)) fail(ML_E_ARG, "there is no prompt: give one with --prompt TEXT, or pipe one in");
   std::string text = read_file("-");
-  while (!options.raw && !text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();  // the pipe's, not the user's
+  while (!options.raw && !text.empty() && (text.back() == '\n' || text.back() == '\r'))
+    text.pop_back();  // the pipe's, not the user's
   return text;
 }
 
 /// `chat_template`: empty if the text is to be continued as it stands. Sets what the answer shows.
-std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& loaded, const std::string& chat_template) {
+std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& loaded,
+                                        const std::string& chat_template) {
   const std::string text = options.messages_file ? std::string() : read_prompt(options);
   if (text.empty() && !options.messages_file) fail(ML_E_ARG, "the prompt is empty");
   if (chat_template.empty()) {
     if (options.messages_file || !options.tools.empty())
-      fail(ML_E_ARG, "{}: has no chat template, which messages and tools need; name one with --chat-template", loaded.files.json);
+      fail(ML_E_ARG, "{}: has no chat template, which messages and tools need; name one with --chat-template",
+           loaded.files.json);
     return loaded.tokenizer.encode(text);
   }
   const ChatTemplate chat(chat_template);
   ChatInput input = start_conversation(options, loaded, chat);
   if (options.messages_file) {
     input.messages = read_messages(*options.messages_file, chat);
-    if (input.messages.empty()) fail(ML_E_FORMAT, "{}: messages is empty; there must be one to answer", *options.messages_file);
+    if (input.messages.empty())
+      fail(ML_E_FORMAT, "{}: messages is empty; there must be one to answer", *options.messages_file);
   } else {
     if (!options.system.empty()) input.messages.push_back({{"role", "system"}, {"content", options.system}});
     input.messages.push_back({{"role", "user"}, {"content", text}});
@@ -61,16 +65,20 @@ std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& 
   return loaded.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
 }
 
-void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens, const Generation& result, double open_seconds) {
+void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens,
+                   const Generation& result, double open_seconds) {
   const double mb = 1e-6;
-  std::fprintf(stderr, "open    %8.1f ms   %s, %.1f MB, kernels %s, threads %d\n", 1e3 * open_seconds, model.path().c_str(),
-               mb * static_cast<double>(model.bytes().size()), context.kernels.name, context.threads.size());
-  std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.prompt_seconds, counted(prompt_tokens, "token").c_str(),
+  std::fprintf(stderr, "open    %8.1f ms   %s, %.1f MB, kernels %s, threads %d\n", 1e3 * open_seconds,
+               model.path().c_str(), mb * static_cast<double>(model.bytes().size()), context.kernels.name,
+               context.threads.size());
+  std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.prompt_seconds,
+               counted(prompt_tokens, "token").c_str(),
                tokens_per_second(prompt_tokens, result.prompt_seconds));
-  std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.answer_seconds, counted(result.ids.size(), "token").c_str(),
+  std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.answer_seconds,
+               counted(result.ids.size(), "token").c_str(),
                tokens_per_second(result.ids.size(), result.answer_seconds));
-  std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n", mb * static_cast<double>(peak_memory()),
-               mb * static_cast<double>(result.kv_bytes));
+  std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n",
+               mb * static_cast<double>(peak_memory()), mb * static_cast<double>(result.kv_bytes));
 }
 
 void run(RunOptions& options) {
@@ -89,13 +97,14 @@ void run(RunOptions& options) {
   std::optional<OutputFile> importance_file;
   if (!options.imatrix.empty()) {
     options.generate.importance = &importance.emplace(start_importance(loaded.model));
-    check_not_input(
-        "--imatrix", options.imatrix, loaded.files,
-        {loaded.mlt, options.prompt_file.value_or(""), options.messages_file.value_or(""), options.tools, options.chat_template});
+    check_not_input("--imatrix", options.imatrix, loaded.files,
+                    {loaded.mlt, options.prompt_file.value_or(""), options.messages_file.value_or(""),
+                     options.tools, options.chat_template});
     importance_file.emplace(options.imatrix);
   }
   const InterruptibleAnswer interruptible;
-  const Generation result = generate(loaded.model, loaded.tokenizer, *loaded.context, prompt, options.generate);
+  const Generation result =
+      generate(loaded.model, loaded.tokenizer, *loaded.context, prompt, options.generate);
   write_out("\n");
   if (importance) {
     check_mli_measured(*importance, loaded.model.path());
@@ -111,11 +120,15 @@ void add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Answer a prompt");
   auto options = std::make_shared<RunOptions>();
   add_answer_options(*command, *options);
-  auto* prompt = command->add_option("-p,--prompt", options->prompt, "The prompt; without it and --file, standard input is read");
-  command->add_option("-f,--file", options->prompt_file, "A file with the prompt")->excludes(prompt)->check(not_empty);
+  auto* prompt = command->add_option("-p,--prompt", options->prompt,
+                                     "The prompt; without it and --file, standard input is read");
+  command->add_option("-f,--file", options->prompt_file, "A file with the prompt")
+      ->excludes(prompt)
+      ->check(not_empty);
   command
-      ->add_option("--messages", options->messages_file,
-                   "A file with the conversation to go on with, as /save of krafla chat and OpenAI's clients write it")
+      ->add_option(
+          "--messages", options->messages_file,
+          "A file with the conversation to go on with, as /save of krafla chat and OpenAI's clients write it")
       ->excludes("--prompt")
       ->excludes("--file")
       ->excludes("--system")
@@ -123,9 +136,12 @@ void add_run(CLI::App& app) {
   command->add_flag("--raw", options->raw, "Continue the prompt as it is, without the model's chat template")
       ->excludes("--messages")
       ->excludes("--tools");
-  command->add_option("--imatrix", options->imatrix, "Write to this file which input channels mattered, for convert --imatrix")
+  command
+      ->add_option("--imatrix", options->imatrix,
+                   "Write to this file which input channels mattered, for convert --imatrix")
       ->check(not_empty);
-  command->add_flag("-v,--verbose", options->verbose, "Print timings and memory at the end, to standard error");
+  command->add_flag("-v,--verbose", options->verbose,
+                    "Print timings and memory at the end, to standard error");
   command->callback([options] { run(*options); });
 }
 

@@ -15,7 +15,10 @@ namespace krafla::cli {
 
 void add_text_options(CLI::App& command, TextOptions& options) {
   command.add_option("text", options.text, "A text file; -: standard input")->required()->check(not_empty);
-  command.add_option("-z,--tokenizer", options.tokenizer, "The .mlt file; the default is the one beside the model")->check(not_empty);
+  command
+      .add_option("-z,--tokenizer", options.tokenizer,
+                  "The .mlt file; the default is the one beside the model")
+      ->check(not_empty);
 }
 
 namespace {
@@ -27,7 +30,8 @@ bool is_standard_input(const std::string& path) { return path == "-"; }
 std::string shown_name(const std::string& path) { return is_standard_input(path) ? "standard input" : path; }
 
 File open_file(const std::string& path) {
-  File file(is_standard_input(path) ? stdin : std::fopen(path.c_str(), "rb"), [](std::FILE* f) { return f == stdin ? 0 : std::fclose(f); });
+  File file(is_standard_input(path) ? stdin : std::fopen(path.c_str(), "rb"),
+            [](std::FILE* f) { return f == stdin ? 0 : std::fclose(f); });
   if (!file) fail(ML_E_IO, "{}: cannot be opened: {}", path, std::strerror(errno));
   return file;
 }
@@ -39,7 +43,8 @@ std::string read_file(const std::string& path) {
   std::string text;
   char buffer[65536];
   for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0;) text.append(buffer, n);
-  if (std::ferror(file.get())) fail(ML_E_IO, "{}: cannot be read: {}", shown_name(path), std::strerror(errno));
+  if (std::ferror(file.get()))
+    fail(ML_E_IO, "{}: cannot be read: {}", shown_name(path), std::strerror(errno));
   return text;
 }
 
@@ -69,25 +74,31 @@ bool LineReader::next(std::string& line) {
 
 std::string find_tokenizer(const std::string& name) {
   std::error_code ignored;
-  return !std::filesystem::exists(name, ignored) && std::filesystem::exists(name + ".mlt", ignored) ? name + ".mlt" : name;
+  return !std::filesystem::exists(name, ignored) && std::filesystem::exists(name + ".mlt", ignored)
+             ? name + ".mlt"
+             : name;
 }
 
-Tokenizer open_tokenizer(const std::string& mlt, const Model& model, const std::optional<std::vector<std::int32_t>>& control_ids) {
+Tokenizer open_tokenizer(const std::string& mlt, const Model& model,
+                         const std::optional<std::vector<std::int32_t>>& control_ids) {
   Tokenizer tokenizer = Tokenizer::open(mlt, control_ids);
   if (tokenizer.vocab_size() > model.header().vocab)
-    fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", mlt, tokenizer.vocab_size(), model.path(),
-         model.header().vocab);
+    fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", mlt,
+         tokenizer.vocab_size(), model.path(), model.header().vocab);
   return tokenizer;
 }
 
 TokenizedText read_text(const TextOptions& options, const std::string& model_name, const Model& model) {
   const std::string text = read_file(options.text);
-  const std::string mlt = options.tokenizer.empty() ? find_model_files(model_name).mlt : find_tokenizer(options.tokenizer);
+  const std::string mlt =
+      options.tokenizer.empty() ? find_model_files(model_name).mlt : find_tokenizer(options.tokenizer);
   const Tokenizer tokenizer = open_tokenizer(mlt, model);
-  return {tokenizer.encode(text, {.parse_special = false}), tokenizer.adds_bos() ? tokenizer.bos() : -1, tokenizer.vocab_size()};
+  return {tokenizer.encode(text, {.parse_special = false}), tokenizer.adds_bos() ? tokenizer.bos() : -1,
+          tokenizer.vocab_size()};
 }
 
-void check_not_input(const std::string& option, const std::string& out, const ModelFiles& model, std::vector<std::string> others) {
+void check_not_input(const std::string& option, const std::string& out, const ModelFiles& model,
+                     std::vector<std::string> others) {
   others.insert(others.end(), {model.mlb, model.mlt, model.json});
   std::error_code ignored;
   for (const std::string& input : others)
@@ -103,7 +114,9 @@ void add_window_options(CLI::App& command, std::size_t& windows, std::size_t& ba
       ->capture_default_str();
 }
 
-std::size_t window_size(std::size_t ctx, const Model& model) { return ctx != 0 ? ctx : std::min<std::size_t>(512, model.header().max_seq); }
+std::size_t window_size(std::size_t ctx, const Model& model) {
+  return ctx != 0 ? ctx : std::min<std::size_t>(512, model.header().max_seq);
+}
 
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {
   if (!terminal_) last_ = std::chrono::steady_clock::now();

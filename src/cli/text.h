@@ -1,5 +1,5 @@
-// Input that is text: files and standard input, whole or line by line; the argument TEXT of the commands that measure a model on one, and
-// their line of progress.
+// Input that is text: files and standard input, whole or line by line; the argument TEXT of the commands that
+// measure a model on one, and their line of progress.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,8 @@ struct TextOptions {
 /// Declares TEXT and -z.
 void add_text_options(CLI::App& command, TextOptions& options);
 
-/// A tokenized text: BOS comes first if the tokenizer adds one, and no control token is made of the text's letters.
+/// A tokenized text: BOS comes first if the tokenizer adds one, and no control token is made of the text's
+/// letters.
 struct TokenizedText {
   std::vector<std::int32_t> ids;
   std::int32_t bos = -1;  // -1: the tokenizer adds none
@@ -60,17 +61,20 @@ std::string find_tokenizer(const std::string& name);
 Tokenizer open_tokenizer(const std::string& mlt, const Model& model,
                          const std::optional<std::vector<std::int32_t>>& control_ids = std::nullopt);
 
-/// ML_E_ARG if `out` is one of the files that are read: those of the model, or one of `others` (names of no file do no harm).
-void check_not_input(const std::string& option, const std::string& out, const ModelFiles& model, std::vector<std::string> others);
+/// ML_E_ARG if `out` is one of the files that are read: those of the model, or one of `others` (names of no
+/// file do no harm).
+void check_not_input(const std::string& option, const std::string& out, const ModelFiles& model,
+                     std::vector<std::string> others);
 
 /// Declares --chunks and --batch, for commands that read a text in windows.
 void add_window_options(CLI::App& command, std::size_t& windows, std::size_t& batch);
 
-/// The tokens of a window: `ctx`, or where that is 0 (not asked for) 512, the model's max_seq if that is less.
+/// The tokens of a window: `ctx`, or where that is 0 (not asked for) 512, the model's max_seq if that is
+/// less.
 std::size_t window_size(std::size_t ctx, const Model& model);
 
-/// How far some work is, on standard error. On a terminal a line that is written over, a few times a second, and ends with the object; else
-/// a line of its own every ten seconds.
+/// How far some work is, on standard error. On a terminal a line that is written over, a few times a second,
+/// and ends with the object; else a line of its own every ten seconds.
 class ProgressLine {
  public:
   ProgressLine();

@@ -29,7 +29,8 @@ using Json = nlohmann::ordered_json;
 struct Options {
   std::string tokenizer, file = "-", bench;
   std::optional<std::string> text;
-  bool jsonl = false, json = false, decode = false, special = false, skip_special = false, count = false, pieces = false, offsets = false;
+  bool jsonl = false, json = false, decode = false, special = false, skip_special = false, count = false,
+       pieces = false, offsets = false;
 
   EncodeOptions encode() const {
     EncodeOptions result;
@@ -38,28 +39,36 @@ struct Options {
   }
 };
 
-/// The tokenizer `path` names: itself if it is a .mlt, else the .mlt beside NAME, NAME.mlb or NAME.json; control ids from NAME.json.
+/// The tokenizer `path` names: itself if it is a .mlt, else the .mlt beside NAME, NAME.mlb or NAME.json;
+/// control ids from NAME.json.
 Tokenizer open_tokenizer(const std::string& path) {
   std::string base = path;
   for (const std::string_view extension : {".mlt", ".mlb", ".json"})
     if (path.ends_with(extension)) base.resize(path.size() - extension.size());
   std::error_code ignored;
   if (!std::filesystem::exists(base + ".mlt", ignored))
-    fail(ML_E_IO, "{}.mlt: there is no such file; `krafla convert-tokenizer` makes one of a tokenizer.json or a GGUF file", base);
+    fail(ML_E_IO,
+         "{}.mlt: there is no such file; `krafla convert-tokenizer` makes one of a tokenizer.json or a GGUF "
+         "file",
+         base);
   return Tokenizer::open(base + ".mlt", read_model_info(base + ".json").control_ids);
 }
 
 void write_out(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size()) fail(ML_E_IO, "standard output cannot be written");
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size())
+    fail(ML_E_IO, "standard output cannot be written");
 }
 
 void flush_out() {
   if (std::fflush(stdout) != 0) fail(ML_E_IO, "standard output cannot be written");
 }
 
-std::string joined(const Ids& ids, std::string_view separator) { return fmt::format("{}", fmt::join(ids, separator)); }
+std::string joined(const Ids& ids, std::string_view separator) {
+  return fmt::format("{}", fmt::join(ids, separator));
+}
 
-/// Ids separated by white space or commas, as a whole in brackets or not, so that both forms of output can be read back.
+/// Ids separated by white space or commas, as a whole in brackets or not, so that both forms of output can be
+/// read back.
 Ids parse_ids(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n", kBetween = " \t\r\n,";
   text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
@@ -72,7 +81,8 @@ Ids parse_ids(std::string_view text) {
     const std::string_view word = text.substr(0, text.find_first_of(kBetween));
     std::int32_t id = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    if (error != std::errc() || end != word.data() + word.size()) fail(ML_E_FORMAT, "\"{}\" is not a token id", word.substr(0, 80));
+    if (error != std::errc() || end != word.data() + word.size())
+      fail(ML_E_FORMAT, "\"{}\" is not a token id", word.substr(0, 80));
     ids.push_back(id);
     text.remove_prefix(word.size());
   }
@@ -131,8 +141,8 @@ std::string convert_line(const Tokenizer& tokenizer, const Options& options, con
   return encode_json(tokenizer, options, json.get_ref<const std::string&>());
 }
 
-/// A JSON value a line in, one a line out. What is written is flushed whenever no further line waits, so that a program can
-/// keep this one open and ask line by line.
+/// A JSON value a line in, one a line out. What is written is flushed whenever no further line waits, so that
+/// a program can keep this one open and ask line by line.
 void run_jsonl(const Tokenizer& tokenizer, const Options& options, LineReader& in) {
   std::string line;
   for (std::size_t number = 1; in.next(line); ++number) {
@@ -156,10 +166,13 @@ void run_text(const Tokenizer& tokenizer, const Options& options, std::string_vi
     write_out(options.json ? encode_json(tokenizer, options, text) : encode_plain(tokenizer, options, text));
 }
 
-/// Fresh and over again for a second at least: the best run is what the machine can do. Encoding is one thread, so its seconds are
-/// processor time, which leaves out what other programs take; loading is two, and counts as the user waits for it.
+/// Fresh and over again for a second at least: the best run is what the machine can do. Encoding is one
+/// thread, so its seconds are processor time, which leaves out what other programs take; loading is two, and
+/// counts as the user waits for it.
 void run_bench(const Options& options) {
-  const auto seconds = [](std::clock_t from) { return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC; };
+  const auto seconds = [](std::clock_t from) {
+    return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC;
+  };
   const auto before = std::chrono::steady_clock::now();
   const Tokenizer tokenizer = open_tokenizer(options.tokenizer);
   const double load = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
@@ -175,10 +188,11 @@ void run_bench(const Options& options) {
   }
   const double speed = static_cast<double>(text.size()) / best / 1e6;
   if (options.json)
-    write_out(fmt::format("{{\"load_ms\":{:.2f},\"bytes\":{},\"ids\":{},\"mb_per_s\":{:.2f}}}\n", load * 1e3, text.size(), n_ids, speed));
+    write_out(fmt::format("{{\"load_ms\":{:.2f},\"bytes\":{},\"ids\":{},\"mb_per_s\":{:.2f}}}\n", load * 1e3,
+                          text.size(), n_ids, speed));
   else
-    write_out(fmt::format("load {:.1f} ms; {}, {}, {:.1f} MB/s (best run)\n", load * 1e3, counted(text.size(), "byte"),
-                          counted(n_ids, "id"), speed));
+    write_out(fmt::format("load {:.1f} ms; {}, {}, {:.1f} MB/s (best run)\n", load * 1e3,
+                          counted(text.size(), "byte"), counted(n_ids, "id"), speed));
 }
 
 void run(const Options& options) {
@@ -201,18 +215,27 @@ void run(const Options& options) {
 void add_tokenize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "Text to token ids and back");
   auto options = std::make_shared<Options>();
-  command->add_option("tokenizer", options->tokenizer, "NAME.mlt, or NAME, NAME.mlb, NAME.json beside it")->required();
+  command->add_option("tokenizer", options->tokenizer, "NAME.mlt, or NAME, NAME.mlb, NAME.json beside it")
+      ->required();
   CLI::Option* file = command->add_option("file", options->file, "The text; - or nothing: standard input");
   CLI::Option* text = command->add_option("--text", options->text, "The text itself")->excludes(file);
   CLI::Option* jsonl =
-      command->add_flag("--jsonl", options->jsonl, "A JSON string a line in, a JSON list of ids a line out")->excludes(text);
+      command->add_flag("--jsonl", options->jsonl, "A JSON string a line in, a JSON list of ids a line out")
+          ->excludes(text);
   CLI::Option* decode = command->add_flag("--decode", options->decode, "The other way: ids in, text out");
-  command->add_flag("--json", options->json, "One JSON value out: a list of ids; decoded, a string")->excludes(jsonl);
-  command->add_flag("--special,!--no-special", options->special, "Add what the tokenizer adds of itself (BOS); the default is not to");
-  command->add_flag("--skip-special", options->skip_special, "Leave control tokens out when decoding")->needs(decode);
+  command->add_flag("--json", options->json, "One JSON value out: a list of ids; decoded, a string")
+      ->excludes(jsonl);
+  command->add_flag("--special,!--no-special", options->special,
+                    "Add what the tokenizer adds of itself (BOS); the default is not to");
+  command->add_flag("--skip-special", options->skip_special, "Leave control tokens out when decoding")
+      ->needs(decode);
   CLI::Option* count = command->add_flag("--count", options->count, "Only how many ids")->excludes(decode);
-  command->add_flag("--pieces", options->pieces, "A line for each token: its id and text")->excludes(count)->excludes(decode);
-  command->add_flag("--offsets", options->offsets, "A line for each token: its id and where in the text it is, bytes begin to end - 1")
+  command->add_flag("--pieces", options->pieces, "A line for each token: its id and text")
+      ->excludes(count)
+      ->excludes(decode);
+  command
+      ->add_flag("--offsets", options->offsets,
+                 "A line for each token: its id and where in the text it is, bytes begin to end - 1")
       ->excludes(count)
       ->excludes(decode);
   command->add_option("--bench", options->bench, "Measure how fast this file is encoded, in processor time")

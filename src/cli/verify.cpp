@@ -8,7 +8,8 @@
 namespace krafla::cli {
 
 void add_verify(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("verify", "Print the digest of a model's logits: the same on every machine");
+  CLI::App* command =
+      app.add_subcommand("verify", "Print the digest of a model's logits: the same on every machine");
   auto options = std::make_shared<ComputeOptions>();
   add_compute_options(*command, *options);
   command->callback([options] {

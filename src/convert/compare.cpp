@@ -57,9 +57,14 @@ struct Sums {
 
 class Comparer {
  public:
-  Comparer(Bytes file, const Mlb& mlb, std::vector<MlbArray> arrays, const ModelPlan& plan, const std::string& source,
-           const Kernels& kernels)
-      : source_(source), file_(file), header_(mlb.header), arrays_(std::move(arrays)), plan_(plan), kernels_(kernels) {}
+  Comparer(Bytes file, const Mlb& mlb, std::vector<MlbArray> arrays, const ModelPlan& plan,
+           const std::string& source, const Kernels& kernels)
+      : source_(source),
+        file_(file),
+        header_(mlb.header),
+        arrays_(std::move(arrays)),
+        plan_(plan),
+        kernels_(kernels) {}
 
   Comparison run(int threads) {
     Comparison out;
@@ -80,7 +85,8 @@ class Comparer {
     std::vector<std::string> lines;
     for (const MlbField& field : mlb_fields()) {
       const std::string found = mlb_field_text(header_, field), source = mlb_field_text(wanted, field);
-      if (found != source) lines.push_back(fmt::format("{}: {}; the source's is {}", field.name, found, source));
+      if (found != source)
+        lines.push_back(fmt::format("{}: {}; the source's is {}", field.name, found, source));
     }
     return lines;
   }
@@ -97,12 +103,13 @@ class Comparer {
       ++known;
       const SourceTensor& source = it->second;
       if (source.rows != a.rows || source.cols != a.cols)
-        lines.push_back(
-            fmt::format("{}: {} × {}; the source's {} is {} × {}", a.name(), a.rows, a.cols, source.name, source.rows, source.cols));
+        lines.push_back(fmt::format("{}: {} × {}; the source's {} is {} × {}", a.name(), a.rows, a.cols,
+                                    source.name, source.rows, source.cols));
     }
     if (known == plan_.tensors.size()) return lines;
     for (const auto& [name, source] : plan_.tensors)
-      if (std::none_of(arrays_.begin(), arrays_.end(), [&, &key = name](const MlbArray& a) { return a.name() == key; }))
+      if (std::none_of(arrays_.begin(), arrays_.end(),
+                       [&, &key = name](const MlbArray& a) { return a.name() == key; }))
         lines.push_back(fmt::format("{}: is missing; the source has {}", name, source.name));
     return lines;
   }
@@ -129,7 +136,8 @@ class Comparer {
     }
     const bool q4 = a.kind == MlbKind::q4_0, f16 = header_.scale_f16 != 0;
     dequantize_rows(kernels_, q4, f16, data + row * quant_row_bytes(q4, out.size()),
-                    file_.data() + a.d_offset + row * scale_row_bytes(f16, out.size()), 1, out.size(), out.data());
+                    file_.data() + a.d_offset + row * scale_row_bytes(f16, out.size()), 1, out.size(),
+                    out.data());
   }
 
   void report(Comparison& out) const {
@@ -140,11 +148,13 @@ class Comparer {
       const MlbArray& a = arrays_[i];
       const std::string& name = plan_.tensors.at(a.name()).name;
       if (!tensors[i].finite)
-        fail(ML_E_FORMAT, "{}: {} ({}) has weights that are NaN or infinite; allowed: finite ones", source_, name, a.name());
+        fail(ML_E_FORMAT, "{}: {} ({}) has weights that are NaN or infinite; allowed: finite ones", source_,
+             name, a.name());
       out.tensors.push_back(tensors[i].report(a.name(), name, a.kind));
       if (a.kind == MlbKind::f32 && !tensors[i].equal) out.unequal.push_back(a.name());
-      const auto known =
-          std::find_if(classes.begin(), classes.end(), [&](const auto& c) { return std::string_view(c.first->tensor) == a.tensor; });
+      const auto known = std::find_if(classes.begin(), classes.end(), [&](const auto& c) {
+        return std::string_view(c.first->tensor) == a.tensor;
+      });
       (known == classes.end() ? classes.emplace_back(&a, Sums{}) : *known).second.add(tensors[i]);
     }
     for (const auto& [a, sums] : classes) out.classes.push_back(sums.report(a->tensor, "", a->kind));
@@ -162,11 +172,13 @@ class Comparer {
 
 }  // namespace
 
-Comparison compare_model(const std::string& model, const std::string& source, int threads, const Kernels& kernels) {
+Comparison compare_model(const std::string& model, const std::string& source, int threads,
+                         const Kernels& kernels) {
   const MappedFile file(model);
   const Mlb mlb = parse_mlb(file.bytes(), model);
   const MlbHeader& header = mlb.header;
-  std::vector<MlbArray> arrays = mlb_layout(header, mlb_stored_flags(header, file.bytes(), model), file.bytes().size(), model);
+  std::vector<MlbArray> arrays =
+      mlb_layout(header, mlb_stored_flags(header, file.bytes(), model), file.bytes().size(), model);
   std::erase_if(arrays, [](const MlbArray& a) { return a.kind == MlbKind::flags; });
   const StorageChoice storage{static_cast<MatrixType>(header.wtype), header.scale_f16 != 0, header.q8_mask};
   const auto compare = [&](const ModelPlan& plan) {

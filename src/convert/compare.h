@@ -1,5 +1,6 @@
-// A .mlb against the checkpoint it was made from: how far each tensor is from its source. Reads both by rows, on all threads; the
-// source is seen as the converter sees it (plan.h), so permuted rows and norms' + 1 are no differences.
+// A .mlb against the checkpoint it was made from: how far each tensor is from its source. Reads both by rows,
+// on all threads; the source is seen as the converter sees it (plan.h), so permuted rows and norms' + 1 are
+// no differences.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,9 @@ struct TensorError {
 };
 
 struct Comparison {
-  std::vector<std::string> header;   // fields that differ, a line each
-  std::vector<std::string> shapes;   // tensors missing on a side or of other shapes, a line each; then nothing below
+  std::vector<std::string> header;  // fields that differ, a line each
+  std::vector<std::string>
+      shapes;  // tensors missing on a side or of other shapes, a line each; then nothing below
   std::vector<TensorError> tensors;  // in file order
   std::vector<TensorError> classes;  // the same over all layers
   std::vector<std::string> unequal;  // names of F32 tensors that are not the source's, bit for bit
@@ -33,6 +35,7 @@ struct Comparison {
 };
 
 /// `source` is a GGUF file or a Hugging Face folder. Errors as convert_model's and parse_mlb's.
-Comparison compare_model(const std::string& model, const std::string& source, int threads, const Kernels& kernels);
+Comparison compare_model(const std::string& model, const std::string& source, int threads,
+                         const Kernels& kernels);
 
 }  // namespace krafla

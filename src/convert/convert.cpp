@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 /// One clear line for what is no GGUF.
 void refuse_other_sources(const std::string& source, Bytes bytes) {
   if (starts_with(bytes, "GGUF")) return;
-  if (starts_with(bytes, "MLB1")) fail(ML_E_FORMAT, "{}: is a .mlb model already; a GGUF file or a checkpoint's folder is needed", source);
+  if (starts_with(bytes, "MLB1"))
+    fail(ML_E_FORMAT, "{}: is a .mlb model already; a GGUF file or a checkpoint's folder is needed", source);
   if (starts_with(bytes, "MLT1") || starts_with(bytes, "MLI1"))
     fail(ML_E_FORMAT, "{}: is a .mlt or .mli file; a GGUF file or a checkpoint's folder is needed", source);
   const fs::path path = source;
@@ -30,23 +31,26 @@ void refuse_other_sources(const std::string& source, Bytes bytes) {
 }
 
 /// What a plan says, written; with a tokenizer all three files.
-ConvertSummary write_model(ModelPlan plan, const std::optional<ConvertedTokenizer>& tokenizer, const std::string& source,
-                           const ModelPaths& paths, const ConvertOptions& options) {
+ConvertSummary write_model(ModelPlan plan, const std::optional<ConvertedTokenizer>& tokenizer,
+                           const std::string& source, const ModelPaths& paths,
+                           const ConvertOptions& options) {
   plan.source = source;
-  std::optional<TokenizerFiles> companions;  // written before the weights: what cannot be is refused before any work
+  std::optional<TokenizerFiles>
+      companions;  // written before the weights: what cannot be is refused before any work
   std::error_code ignored;
   if (tokenizer) {
     plan.notes.insert(plan.notes.end(), tokenizer->notes.begin(), tokenizer->notes.end());
     if (tokenizer->mlt.tokens.size() > plan.header.vocab)
-      fail(ML_E_SHAPE, "{}: the tokenizer has {} tokens; allowed: at most the model's {} rows of embeddings", source,
-           tokenizer->mlt.tokens.size(), plan.header.vocab);
+      fail(ML_E_SHAPE, "{}: the tokenizer has {} tokens; allowed: at most the model's {} rows of embeddings",
+           source, tokenizer->mlt.tokens.size(), plan.header.vocab);
     companions.emplace(*tokenizer, TokenizerPaths{paths.mlt, paths.json});
   } else {
     for (const std::string& path : {paths.mlt, paths.json})
-      if (fs::exists(path, ignored)) plan.notes.push_back(fmt::format("{} is an older file: is it this model's?", path));
+      if (fs::exists(path, ignored))
+        plan.notes.push_back(fmt::format("{} is an older file: is it this model's?", path));
   }
-  ConvertSummary summary =
-      companions ? convert_weights(plan, paths.mlb, options, companions->files()) : convert_weights(plan, paths.mlb, options);
+  ConvertSummary summary = companions ? convert_weights(plan, paths.mlb, options, companions->files())
+                                      : convert_weights(plan, paths.mlb, options);
   summary.paths = paths;
   return summary;
 }
@@ -61,7 +65,8 @@ ModelPaths checked_paths(const std::string& source, const std::string& out, std:
   return paths;
 }
 
-ConvertSummary convert_gguf(const std::string& source, const std::string& out, const ConvertOptions& options) {
+ConvertSummary convert_gguf(const std::string& source, const std::string& out,
+                            const ConvertOptions& options) {
   const MappedFile file(source);
   refuse_other_sources(source, file.bytes());
   const GgufFiles files(source, file.bytes());
@@ -74,14 +79,17 @@ ConvertSummary convert_gguf(const std::string& source, const std::string& out, c
 }
 
 /// The tokenizer of a folder, or a note that there is none.
-std::optional<ConvertedTokenizer> folder_tokenizer(const std::string& folder, std::size_t vocab, std::vector<std::string>& notes) {
+std::optional<ConvertedTokenizer> folder_tokenizer(const std::string& folder, std::size_t vocab,
+                                                   std::vector<std::string>& notes) {
   std::error_code ignored;
-  if (fs::exists(fs::path(folder) / "tokenizer.json", ignored)) return convert_hf_tokenizer(read_hf_tokenizer(folder), vocab);
+  if (fs::exists(fs::path(folder) / "tokenizer.json", ignored))
+    return convert_hf_tokenizer(read_hf_tokenizer(folder), vocab);
   notes.emplace_back("the folder has no tokenizer.json: only the weights were converted");
   return std::nullopt;
 }
 
-ConvertSummary convert_folder(const std::string& source, const std::string& out, const ConvertOptions& options) {
+ConvertSummary convert_folder(const std::string& source, const std::string& out,
+                              const ConvertOptions& options) {
   const ModelPaths paths = checked_paths(source, out, checkpoint_files(source), options);
   const HfCheckpoint checkpoint(source);
   ModelPlan plan = hf_family(checkpoint).plan_hf(checkpoint, options.storage);
@@ -95,16 +103,19 @@ ConvertSummary convert_folder(const std::string& source, const std::string& out,
 ModelPaths output_paths(std::string_view source, std::string_view out) {
   const std::string path(source);
   std::error_code ignored;
-  std::string name = fs::is_directory(path, ignored) ? last_name(path) : gguf_model_name(fs::path(path).filename().string());
+  std::string name =
+      fs::is_directory(path, ignored) ? last_name(path) : gguf_model_name(fs::path(path).filename().string());
   if (name.empty()) name = "model";
   const std::string stem = output_stem(name, out);
   return {stem + ".mlb", stem + ".mlt", stem + ".json"};
 }
 
-ConvertSummary convert_model(const std::string& source, const std::string& out, const ConvertOptions& options) {
+ConvertSummary convert_model(const std::string& source, const std::string& out,
+                             const ConvertOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   std::error_code ignored;
-  ConvertSummary summary = fs::is_directory(source, ignored) ? convert_folder(source, out, options) : convert_gguf(source, out, options);
+  ConvertSummary summary = fs::is_directory(source, ignored) ? convert_folder(source, out, options)
+                                                             : convert_gguf(source, out, options);
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return summary;
 }

@@ -9,8 +9,8 @@
 
 namespace krafla {
 
-/// `source`: a folder with a tokenizer.json, a tokenizer.json, or a GGUF file. Errors as convert_hf_tokenizer and convert_gguf_tokenizer
-/// say; ML_E_FORMAT for a file that is neither.
+/// `source`: a folder with a tokenizer.json, a tokenizer.json, or a GGUF file. Errors as convert_hf_tokenizer
+/// and convert_gguf_tokenizer say; ML_E_FORMAT for a file that is neither.
 ConvertedTokenizer read_tokenizer(const std::string& source);
 
 struct TokenizerPaths {
@@ -30,6 +30,7 @@ class TokenizerFiles {
 };
 
 /// Writes both; on any error neither appears. ML_E_ARG if one of them is a file of `source`.
-void write_tokenizer(const ConvertedTokenizer& tokenizer, const std::string& source, const TokenizerPaths& paths);
+void write_tokenizer(const ConvertedTokenizer& tokenizer, const std::string& source,
+                     const TokenizerPaths& paths);
 
 }  // namespace krafla

@@ -14,8 +14,8 @@
 namespace krafla {
 namespace {
 
-/// GPT-2's printable characters: those of Latin-1 stand for their byte, the others for U+0100, U+0101 ... in order. By code point; -1:
-/// none.
+/// GPT-2's printable characters: those of Latin-1 stand for their byte, the others for U+0100, U+0101 ... in
+/// order. By code point; -1: none.
 std::array<int, 0x144> printable_to_byte() {
   std::array<int, 0x144> table;
   table.fill(-1);
@@ -55,14 +55,17 @@ void note_templates(const nlohmann::ordered_json& json, std::vector<std::string>
     try {
       const ChatTemplate parsed(text.get_ref<const std::string&>());
     } catch (const Error& e) {
-      notes.push_back(fmt::format("{} cannot be used, answers need another (--chat-template): {}", name, printable(e.what())));
+      notes.push_back(fmt::format("{} cannot be used, answers need another (--chat-template): {}", name,
+                                  printable(e.what())));
     }
   };
   if (it->is_string()) return check("chat_template", *it);
-  for (const auto& [name, text] : it->items()) check(fmt::format("chat_template \"{}\"", printable(name)), text);
+  for (const auto& [name, text] : it->items())
+    check(fmt::format("chat_template \"{}\"", printable(name)), text);
 }
 
-void add_token_ids(nlohmann::ordered_json& json, const Mlt& mlt, const std::vector<bool>& control, std::set<std::int32_t> ends) {
+void add_token_ids(nlohmann::ordered_json& json, const Mlt& mlt, const std::vector<bool>& control,
+                   std::set<std::int32_t> ends) {
   static constexpr std::string_view kEnds[] = {"<|im_end|>",      "<|eot_id|>",    "<|eom_id|>",
                                                "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>"};
   std::vector<std::size_t> controls;

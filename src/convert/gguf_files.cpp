@@ -40,7 +40,8 @@ std::vector<std::string> all_parts(const SplitName& name) {
     paths.push_back(part_path(name, i));
     if (!std::filesystem::exists(paths.back(), ignored)) missing.push_back(paths.back());
   }
-  if (!missing.empty()) fail(ML_E_IO, "{} of the model's {} parts are missing:{}", missing.size(), name.count, listed(missing));
+  if (!missing.empty())
+    fail(ML_E_IO, "{} of the model's {} parts are missing:{}", missing.size(), name.count, listed(missing));
   return paths;
 }
 
@@ -48,7 +49,8 @@ void check_part(const Gguf& part, std::int64_t number, std::int64_t count) {
   const std::int64_t no = part.integer("split.no").value_or(-1);
   const std::int64_t of = part.integer("split.count").value_or(-1);
   if (no != number || of != count)
-    fail(ML_E_FORMAT, "{}: split.no is {} and split.count {}; by the file's name {} and {}", part.name, no, of, number, count);
+    fail(ML_E_FORMAT, "{}: split.no is {} and split.count {}; by the file's name {} and {}", part.name, no,
+         of, number, count);
 }
 
 }  // namespace
@@ -59,7 +61,8 @@ GgufFiles::GgufFiles(const std::string& path, Bytes bytes) : paths_{path}, gguf_
   if (count <= 1) return;
   const auto name = split_name(path);
   if (!name || name->count != count || count > kMostParts)
-    fail(ML_E_FORMAT, "{}: is one of {} parts; to find the others it must be called NAME-00001-of-{:05}.gguf", path, count, count);
+    fail(ML_E_FORMAT, "{}: is one of {} parts; to find the others it must be called NAME-00001-of-{:05}.gguf",
+         path, count, count);
   Gguf whole;
   paths_ = all_parts(*name);
   for (const std::string& part : paths_) {
@@ -73,7 +76,8 @@ GgufFiles::GgufFiles(const std::string& path, Bytes bytes) : paths_{path}, gguf_
   }
   const auto tensors = whole.integer("split.tensors.count");
   if (tensors && *tensors != static_cast<std::int64_t>(whole.tensors.size()))
-    fail(ML_E_FORMAT, "{}: split.tensors.count is {}, but the parts have {} tensors", whole.name, *tensors, whole.tensors.size());
+    fail(ML_E_FORMAT, "{}: split.tensors.count is {}, but the parts have {} tensors", whole.name, *tensors,
+         whole.tensors.size());
   gguf_ = std::move(whole);
   gguf_.mapped = true;
 }

@@ -1,5 +1,5 @@
-// A GGUF model on disk: one file, or a split model's parts, NAME-00001-of-00003.gguf and so on beside each other. Goal: the rest of the
-// converter sees one Gguf either way.
+// A GGUF model on disk: one file, or a split model's parts, NAME-00001-of-00003.gguf and so on beside each
+// other. Goal: the rest of the converter sees one Gguf either way.
 #pragma once
 
 #include <deque>
@@ -14,8 +14,9 @@ namespace krafla {
 
 class GgufFiles {
  public:
-  /// Parses `bytes`, a MappedFile of `path`, which must outlive this; if they are a part of a split model (split.count), whichever part,
-  /// maps and parses all of them. ML_E_IO listing the parts that are missing; ML_E_FORMAT where the parts do not fit together.
+  /// Parses `bytes`, a MappedFile of `path`, which must outlive this; if they are a part of a split model
+  /// (split.count), whichever part, maps and parses all of them. ML_E_IO listing the parts that are missing;
+  /// ML_E_FORMAT where the parts do not fit together.
   GgufFiles(const std::string& path, Bytes bytes);
 
   /// The metadata of the first part, the tensors of all.

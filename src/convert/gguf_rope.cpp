@@ -29,9 +29,11 @@ bool verifies(const Llama3Scaling& p, std::span<const float> factors, double the
   return true;
 }
 
-/// original and high for low = 1, from two pairs between the thresholds: there 1/factor is a line in 1/wavelength. original alone, for
-/// high = 4 as in every Llama 3.x, from one such pair, or from where the factors change.
-std::optional<Llama3Scaling> solve(std::span<const float> factors, double theta, std::uint32_t rotated, double most) {
+/// original and high for low = 1, from two pairs between the thresholds: there 1/factor is a line in
+/// 1/wavelength. original alone, for high = 4 as in every Llama 3.x, from one such pair, or from where the
+/// factors change.
+std::optional<Llama3Scaling> solve(std::span<const float> factors, double theta, std::uint32_t rotated,
+                                   double most) {
   double u[2] = {}, s[2] = {};  // 1 / wavelength and the blend at the first and the last such pair
   double unscaled = 0;          // the longest wavelength that is left as it was
   int found = 0;
@@ -58,7 +60,8 @@ std::optional<Llama3Scaling> solve(std::span<const float> factors, double theta,
     high = std::round((1 + below) / below * 1000) / 1000;
   }
   if (!(original >= 1 && original < 4294967295.0)) return std::nullopt;
-  return Llama3Scaling{static_cast<float>(most), 1, static_cast<float>(high), static_cast<std::uint32_t>(original)};
+  return Llama3Scaling{static_cast<float>(most), 1, static_cast<float>(high),
+                       static_cast<std::uint32_t>(original)};
 }
 
 void yarn(GgufKeys& keys, float factor, MlbHeader& h) {
@@ -69,7 +72,8 @@ void yarn(GgufKeys& keys, float factor, MlbHeader& h) {
   keys.refuse_unless("rope.scaling.yarn_ext_factor", 1, "only 1 is supported");
   keys.refuse_unless("rope.scaling.yarn_log_multiplier", 0, "not supported");
   const auto original = keys.optional("rope.scaling.original_context_length");
-  if (!original) fail(ML_E_FORMAT, "{}: yarn needs the key rope.scaling.original_context_length", keys.gguf().name);
+  if (!original)
+    fail(ML_E_FORMAT, "{}: yarn needs the key rope.scaling.original_context_length", keys.gguf().name);
   h.rope_orig_max_seq = *original;
   // yarn_attn_factor is the checkpoint's attention_factor, which stands for all of it.
   const double usual = factor > 1 ? 0.1 * math::log(static_cast<double>(factor)) + 1 : 1;
@@ -80,15 +84,17 @@ void yarn(GgufKeys& keys, float factor, MlbHeader& h) {
 
 void llama3(const GgufTensor& tensor, const Gguf& gguf, MlbHeader& h) {
   if (h.rope_type != kRopePlain)
-    fail(ML_E_UNSUPPORTED, "{}: rope_freqs.weight together with a rope.scaling.type, which is not supported", gguf.name);
+    fail(ML_E_UNSUPPORTED, "{}: rope_freqs.weight together with a rope.scaling.type, which is not supported",
+         gguf.name);
   const std::uint32_t rotated = h.rot_dim != 0 ? h.rot_dim : h.head_size();
   if (tensor.n_dims != 1 || tensor.dims[0] != rotated / 2)
-    fail(ML_E_SHAPE, "{}: rope_freqs.weight has {} × {} elements; needed: {}, one per pair", gguf.name, tensor.dims[0], tensor.rows(),
-         rotated / 2);
+    fail(ML_E_SHAPE, "{}: rope_freqs.weight has {} × {} elements; needed: {}, one per pair", gguf.name,
+         tensor.dims[0], tensor.rows(), rotated / 2);
   std::vector<float> factors(rotated / 2);
   dequantize_row(*tensor.type, tensor.data, factors, tensor.name);
   const auto found = recover_llama3(factors, static_cast<double>(h.rope_theta), rotated);
-  if (!found) fail(ML_E_UNSUPPORTED, "{}: the factors in rope_freqs.weight are not those of llama3 scaling", gguf.name);
+  if (!found)
+    fail(ML_E_UNSUPPORTED, "{}: the factors in rope_freqs.weight are not those of llama3 scaling", gguf.name);
   if (found->factor == 1) return;  // all ones: plain RoPE
   h.rope_type = kRopeLlama3;
   h.rope_factor = found->factor;
@@ -99,7 +105,8 @@ void llama3(const GgufTensor& tensor, const Gguf& gguf, MlbHeader& h) {
 
 }  // namespace
 
-std::optional<Llama3Scaling> recover_llama3(std::span<const float> factors, double theta, std::uint32_t rotated) {
+std::optional<Llama3Scaling> recover_llama3(std::span<const float> factors, double theta,
+                                            std::uint32_t rotated) {
   double most = 1;
   for (const float f : factors) {
     if (!std::isfinite(f) || f < 0.9999f) return std::nullopt;
@@ -110,7 +117,8 @@ std::optional<Llama3Scaling> recover_llama3(std::span<const float> factors, doub
   if (std::fabs(most / nearest - 1) < 1e-5) most = nearest;
   Llama3Scaling usual{static_cast<float>(most), 1, 4, 8192};  // every Llama 3.x has these
   if (verifies(usual, factors, theta, rotated)) return usual;
-  for (usual.original = 32; usual.original <= kMlbMaxCount; usual.original *= 2)  // few pairs may lie between the thresholds
+  for (usual.original = 32; usual.original <= kMlbMaxCount;
+       usual.original *= 2)  // few pairs may lie between the thresholds
     if (verifies(usual, factors, theta, rotated)) return usual;
   const auto solved = solve(factors, theta, rotated, most);
   return solved && verifies(*solved, factors, theta, rotated) ? solved : std::nullopt;
@@ -125,14 +133,16 @@ void gguf_rope_scaling(GgufKeys& keys, MlbHeader& h) {
   keys.optional("rope.scaling.original_context_length");
   if (type == "yarn") {
     yarn(keys, factor, h);
-  } else if (type == "linear" || !type) {        // a factor without a type is linear
-    if (factor != 0 && (factor != 1 || type)) {  // 1 is linear too where the file says so, as from a checkpoint's folder
+  } else if (type == "linear" || !type) {  // a factor without a type is linear
+    if (factor != 0 &&
+        (factor != 1 || type)) {  // 1 is linear too where the file says so, as from a checkpoint's folder
       h.rope_type = kRopeLinear;
       h.rope_factor = factor;
     }
   } else if (type && *type != "none") {
-    fail(ML_E_UNSUPPORTED, "{}: rope.scaling.type is \"{}\"; supported: none, linear, yarn, and llama3 by rope_freqs.weight", gguf.name,
-         printable(*type));
+    fail(ML_E_UNSUPPORTED,
+         "{}: rope.scaling.type is \"{}\"; supported: none, linear, yarn, and llama3 by rope_freqs.weight",
+         gguf.name, printable(*type));
   }
   if (const GgufTensor* freqs = gguf.tensor("rope_freqs.weight")) llama3(*freqs, gguf, h);
 }

@@ -21,7 +21,8 @@ std::string shape_text(const GgufTensor& t) {
 
 SourceTensor source_of(const Gguf& gguf, const GgufTensor& t) {
   const GgufTensor* tensor = &t;
-  SourceTensor source{std::string(t.name), t.rows(), t.cols(), [tensor](std::size_t row, std::span<float> out) {
+  SourceTensor source{std::string(t.name), t.rows(), t.cols(),
+                      [tensor](std::size_t row, std::span<float> out) {
                         dequantize_row(*tensor->type, tensor->row(row), out, tensor->name);
                       }};
   if (gguf.mapped) source.release = [tensor] { release_pages(tensor->data); };
@@ -33,9 +34,11 @@ bool ends_with_any(std::string_view name, std::span<const std::string_view> endi
 }
 
 // Tables of RoPE that old converters wrote along; rope_freqs.weight is read by gguf_rope_scaling.
-constexpr std::string_view kRopeTables[] = {"rope_freqs.weight", ".attn_rot_embd.weight", ".rotary_emb.inv_freq"};
+constexpr std::string_view kRopeTables[] = {"rope_freqs.weight", ".attn_rot_embd.weight",
+                                            ".rotary_emb.inv_freq"};
 
-// Settings of other architectures, or of files made by others, and the value that changes nothing. A family that reads one allows it.
+// Settings of other architectures, or of files made by others, and the value that changes nothing. A family
+// that reads one allows it.
 struct Neutral {
   const char* key;
   double value;
@@ -61,11 +64,14 @@ constexpr Neutral kNeutral[] = {
     {"rope.scaling.alpha", 0, "this scaling of RoPE is not supported"},
 };
 
-// Keys that say nothing about the result: sections of RoPE matter to images only, where positions have three parts.
-constexpr std::string_view kHarmless[] = {"vocab_size", "rope.dimension_sections", "rope.scaling.finetuned", "tensor_data_layout"};
+// Keys that say nothing about the result: sections of RoPE matter to images only, where positions have three
+// parts.
+constexpr std::string_view kHarmless[] = {"vocab_size", "rope.dimension_sections", "rope.scaling.finetuned",
+                                          "tensor_data_layout"};
 
-/// Of each position in the .mlb's order, the place in the file: `first` places stay, then come value heads of `each`. The file has them
-/// tiled (value head p belongs to key head p % K), the .mlb grouped (to key head p / (V / K)).
+/// Of each position in the .mlb's order, the place in the file: `first` places stay, then come value heads of
+/// `each`. The file has them tiled (value head p belongs to key head p % K), the .mlb grouped (to key head p
+/// / (V / K)).
 std::vector<std::size_t> tiled_values(const MlbHeader& h, std::size_t first, std::size_t each) {
   const std::size_t keys = h.lin_k_heads;
   const std::size_t group = h.lin_v_heads / keys;
@@ -84,7 +90,8 @@ SourceTensor prepared(SourceTensor t, const MlbHeader& h, std::string_view targe
   if (target == "A_log") t = log_of_negated(std::move(t));
   if (!h.has_linear() || h.lin_v_heads == h.lin_k_heads) return t;
   const std::size_t queries_and_keys = 2 * std::size_t{h.lin_k_heads} * h.lin_k_dim;
-  if (target == "lqkv" || target == "lconv") return pick_rows(std::move(t), tiled_values(h, queries_and_keys, h.lin_v_dim));
+  if (target == "lqkv" || target == "lconv")
+    return pick_rows(std::move(t), tiled_values(h, queries_and_keys, h.lin_v_dim));
   if (target == "lz") return pick_rows(std::move(t), tiled_values(h, 0, h.lin_v_dim));
   if (target == "lb" || target == "la") return pick_rows(std::move(t), tiled_values(h, 0, 1));
   if (target == "dt_bias" || target == "A_log") return pick_cols(std::move(t), tiled_values(h, 0, 1));
@@ -93,7 +100,8 @@ SourceTensor prepared(SourceTensor t, const MlbHeader& h, std::string_view targe
 }
 
 /// The tensors of all arrays of the plan's layout; returns the names used.
-std::set<std::string, std::less<>> map_tensors(const Gguf& gguf, std::span<const TensorName> own, GgufRows rows, ModelPlan& plan) {
+std::set<std::string, std::less<>> map_tensors(const Gguf& gguf, std::span<const TensorName> own,
+                                               GgufRows rows, ModelPlan& plan) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   const MlbHeader& h = plan.header;
   std::vector<std::string> missing, wrong, unread;
@@ -101,8 +109,10 @@ std::set<std::string, std::less<>> map_tensors(const Gguf& gguf, std::span<const
   for (const MlbArray& a : mlb_layout(h, plan.flags, kMost, gguf.name)) {
     if (a.kind == MlbKind::flags) continue;
     const std::string_view target = a.tensor;
-    const TensorName* row = find_tensor_name(own, target == "wg" ? "wq" : target);  // one tensor holds both, as in Hugging Face's
-    if (row == nullptr || row->gguf == nullptr) fail(ML_E_UNSUPPORTED, "{}: this architecture has no tensor for {}", gguf.name, a.name());
+    const TensorName* row =
+        find_tensor_name(own, target == "wg" ? "wq" : target);  // one tensor holds both, as in Hugging Face's
+    if (row == nullptr || row->gguf == nullptr)
+      fail(ML_E_UNSUPPORTED, "{}: this architecture has no tensor for {}", gguf.name, a.name());
     const std::string source = with_layer(row->gguf, a.layer);
     const bool first = used.insert(source).second;
     const std::uint64_t n_rows = h.attn_gate != 0 && (target == "wq" || target == "wg") ? 2 * a.rows : a.rows;
@@ -111,17 +121,19 @@ std::set<std::string, std::less<>> map_tensors(const Gguf& gguf, std::span<const
       if (first) missing.push_back(source);
     } else if (t->rows() != n_rows || t->cols() != a.cols || t->n_dims > 2) {
       if (first)
-        wrong.push_back(
-            fmt::format("{} is {}; needed: {}{}", source, shape_text(*t), a.cols, n_rows > 1 ? fmt::format(" × {}", n_rows) : ""));
+        wrong.push_back(fmt::format("{} is {}; needed: {}{}", source, shape_text(*t), a.cols,
+                                    n_rows > 1 ? fmt::format(" × {}", n_rows) : ""));
     } else if (!can_dequantize(*t->type)) {
       if (first) unread.push_back(fmt::format("{} is {}", source, t->type->name));
     } else {
       plan.tensors.emplace(a.name(), prepared(source_of(gguf, *t), h, target, rows));
     }
   }
-  if (!missing.empty()) fail(ML_E_FORMAT, "{}: missing: {}:{}", gguf.name, counted(missing.size(), "tensor"), listed(missing));
+  if (!missing.empty())
+    fail(ML_E_FORMAT, "{}: missing: {}:{}", gguf.name, counted(missing.size(), "tensor"), listed(missing));
   if (!wrong.empty()) fail(ML_E_SHAPE, "{}: tensors have a wrong shape:{}", gguf.name, listed(wrong));
-  if (!unread.empty()) fail(ML_E_UNSUPPORTED, "{}: readable types are {}, but:{}", gguf.name, readable_types(), listed(unread));
+  if (!unread.empty())
+    fail(ML_E_UNSUPPORTED, "{}: readable types are {}, but:{}", gguf.name, readable_types(), listed(unread));
   return used;
 }
 
@@ -135,16 +147,23 @@ void check_rest(GgufKeys& keys, const std::set<std::string, std::less<>>& used, 
   for (const GgufTensor& t : gguf.tensors) {
     if (used.contains(t.name) || ends_with_any(t.name, kRopeTables)) continue;
     if (t.name == "output.weight" && plan.header.shared_classifier != 0) continue;
-    if (std::any_of(mtp_blocks.begin(), mtp_blocks.end(), [&](const std::string& block) { return t.name.starts_with(block); }))
+    if (std::any_of(mtp_blocks.begin(), mtp_blocks.end(),
+                    [&](const std::string& block) { return t.name.starts_with(block); }))
       ++mtp;
     else if (t.name.starts_with("v.") || t.name.starts_with("mm."))
       ++vision;
     else
       extra.push_back(printable(t.name));
   }
-  if (!extra.empty()) fail(ML_E_UNSUPPORTED, "{}: tensors that this architecture does not use here:{}", gguf.name, listed(extra));
-  if (mtp > 0) plan.notes.push_back(fmt::format("not converted: the blocks that predict further tokens ({})", counted(mtp, "tensor")));
-  if (vision > 0) plan.notes.push_back(fmt::format("not converted: v.* and mm.*, which read images ({})", counted(vision, "tensor")));
+  if (!extra.empty())
+    fail(ML_E_UNSUPPORTED, "{}: tensors that this architecture does not use here:{}", gguf.name,
+         listed(extra));
+  if (mtp > 0)
+    plan.notes.push_back(
+        fmt::format("not converted: the blocks that predict further tokens ({})", counted(mtp, "tensor")));
+  if (vision > 0)
+    plan.notes.push_back(
+        fmt::format("not converted: v.* and mm.*, which read images ({})", counted(vision, "tensor")));
 }
 
 /// Whether wcls is tok_emb: there is no output tensor, or it is the embedding byte for byte.
@@ -152,7 +171,8 @@ bool shares_classifier(const Gguf& gguf) {
   const GgufTensor* embedding = gguf.tensor("token_embd.weight");
   const GgufTensor* output = gguf.tensor("output.weight");
   if (output == nullptr) return true;
-  return embedding != nullptr && output->type == embedding->type && std::equal(output->dims, output->dims + 4, embedding->dims) &&
+  return embedding != nullptr && output->type == embedding->type &&
+         std::equal(output->dims, output->dims + 4, embedding->dims) &&
          std::memcmp(output->data.data(), embedding->data.data(), output->data.size()) == 0;
 }
 
@@ -161,11 +181,12 @@ std::uint32_t layer_count(GgufKeys& keys) {
   const std::uint32_t blocks = keys.required("block_count");
   const std::uint32_t mtp = keys.optional("nextn_predict_layers").value_or(0);
   if (mtp != 0 && mtp >= blocks)
-    fail(ML_E_FORMAT, "{}: nextn_predict_layers is {}; allowed: less than block_count ({})", keys.gguf().name, mtp, blocks);
+    fail(ML_E_FORMAT, "{}: nextn_predict_layers is {}; allowed: less than block_count ({})", keys.gguf().name,
+         mtp, blocks);
   const std::size_t tensors = keys.gguf().tensors.size();
   if (blocks > tensors)
-    fail(ML_E_FORMAT, "{}: block_count is {}, but the file has only {} tensors; is a part of it missing?", keys.gguf().name, blocks,
-         tensors);
+    fail(ML_E_FORMAT, "{}: block_count is {}, but the file has only {} tensors; is a part of it missing?",
+         keys.gguf().name, blocks, tensors);
   return blocks - mtp;
 }
 
@@ -175,7 +196,8 @@ std::uint32_t head_size(GgufKeys& keys, const MlbHeader& h) {
   const std::uint32_t size = key.value_or(h.n_heads != 0 ? h.dim / h.n_heads : 0);
   const std::uint32_t value = keys.optional("attention.value_length").value_or(size);
   if (value != size)
-    fail(ML_E_UNSUPPORTED, "{}: attention.key_length is {} and value_length {}; they must be equal", keys.gguf().name, size, value);
+    fail(ML_E_UNSUPPORTED, "{}: attention.key_length is {} and value_length {}; they must be equal",
+         keys.gguf().name, size, value);
   return key.value_or(0);
 }
 
@@ -193,8 +215,10 @@ std::optional<std::uint32_t> GgufKeys::optional(std::string_view key) {
   if (v != nullptr && v->is_array())  // one value per layer: a plain value if all are equal
   {
     const std::vector<std::int64_t> all = gguf_.integers(name).value();
-    if (all.empty() || std::any_of(all.begin(), all.end(), [&](std::int64_t x) { return x != all[0] || x < 0 || x > 0xffffffff; }))
-      fail(ML_E_UNSUPPORTED, "{}: {} differs between layers, which this format does not hold", gguf_.name, name);
+    if (all.empty() || std::any_of(all.begin(), all.end(),
+                                   [&](std::int64_t x) { return x != all[0] || x < 0 || x > 0xffffffff; }))
+      fail(ML_E_UNSUPPORTED, "{}: {} differs between layers, which this format does not hold", gguf_.name,
+           name);
     return static_cast<std::uint32_t>(all[0]);
   }
   const auto value = gguf_.integer(name);
@@ -227,7 +251,8 @@ bool GgufKeys::is_array(std::string_view key) {
 std::optional<std::vector<bool>> GgufKeys::per_layer(std::string_view key, std::uint32_t n) {
   const std::string name = full(key);
   auto all = gguf_.booleans(name);
-  if (all && all->size() < n) fail(ML_E_FORMAT, "{}: {} has {} elements; needed: one per layer ({})", gguf_.name, name, all->size(), n);
+  if (all && all->size() < n)
+    fail(ML_E_FORMAT, "{}: {} has {} elements; needed: one per layer ({})", gguf_.name, name, all->size(), n);
   if (all) all->resize(n);
   return all;
 }
@@ -236,7 +261,8 @@ void GgufKeys::refuse_unless(std::string_view key, double neutral, std::string_v
   const std::string name = full(key);
   const GgufValue* v = gguf_.find(name);
   if (v == nullptr) return;
-  const auto value = v->type == GgufType::boolean ? std::optional<double>(*gguf_.boolean(name) ? 1 : 0) : gguf_.number(name);
+  const auto value =
+      v->type == GgufType::boolean ? std::optional<double>(*gguf_.boolean(name) ? 1 : 0) : gguf_.number(name);
   if (*value != neutral) fail(ML_E_UNSUPPORTED, "{}: {} is {}: {}", gguf_.name, name, *value, reason);
 }
 
@@ -244,7 +270,8 @@ std::vector<std::string> GgufKeys::unread() const {
   std::vector<std::string> result;
   for (const GgufEntry& e : gguf_.metadata)
     if (e.key.starts_with(prefix_) && !read_.contains(e.key) &&
-        std::find(std::begin(kHarmless), std::end(kHarmless), e.key.substr(prefix_.size())) == std::end(kHarmless))
+        std::find(std::begin(kHarmless), std::end(kHarmless), e.key.substr(prefix_.size())) ==
+            std::end(kHarmless))
       result.emplace_back(e.key);
   return result;
 }
@@ -252,7 +279,8 @@ std::vector<std::string> GgufKeys::unread() const {
 MlbHeader gguf_base_header(GgufKeys& keys, const StorageChoice& storage) {
   const Gguf& gguf = keys.gguf();
   if (const auto type = gguf.text("general.type"); type && *type != "model")
-    fail(ML_E_UNSUPPORTED, "{}: general.type is \"{}\"; only a \"model\" can be converted", gguf.name, printable(*type));
+    fail(ML_E_UNSUPPORTED, "{}: general.type is \"{}\"; only a \"model\" can be converted", gguf.name,
+         printable(*type));
   MlbHeader h;
   storage.apply(h);
   h.dim = keys.required("embedding_length");
@@ -271,7 +299,8 @@ MlbHeader gguf_base_header(GgufKeys& keys, const StorageChoice& storage) {
   h.embed_scale = keys.number("embedding_scale").value_or(0);
   const GgufTensor* embedding = gguf.tensor("token_embd.weight");
   if (embedding == nullptr) fail(ML_E_FORMAT, "{}: the tensor token_embd.weight is missing", gguf.name);
-  h.vocab = static_cast<std::uint32_t>(std::min<std::size_t>(embedding->rows(), std::numeric_limits<std::uint32_t>::max()));
+  h.vocab = static_cast<std::uint32_t>(
+      std::min<std::size_t>(embedding->rows(), std::numeric_limits<std::uint32_t>::max()));
   h.shared_classifier = shares_classifier(gguf);
   h.qkv_bias = gguf.tensor("blk.0.attn_q.bias") != nullptr;
   check_mlb_header(h, gguf.name);

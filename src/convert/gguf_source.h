@@ -1,5 +1,6 @@
-// What all model families need of a GGUF: its keys under the family's prefix, the fields every family shares, and its tensors found,
-// checked and named. A family's file in arch/ is a table of names and the few lines that are its own.
+// What all model families need of a GGUF: its keys under the family's prefix, the fields every family shares,
+// and its tensors found, checked and named. A family's file in arch/ is a table of names and the few lines
+// that are its own.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace krafla {
 
-/// The metadata of one family: keys are given without the prefix ("block_count"). Remembers which were asked for.
+/// The metadata of one family: keys are given without the prefix ("block_count"). Remembers which were asked
+/// for.
 class GgufKeys {
  public:
   GgufKeys(const Gguf& gguf, std::string_view prefix) : gguf_(gguf), prefix_(std::string(prefix) + ".") {}
@@ -29,7 +31,8 @@ class GgufKeys {
   std::optional<float> number(std::string_view key);
   std::optional<std::string_view> text(std::string_view key);
   std::optional<bool> boolean(std::string_view key);
-  /// An array of one bool (or 0 and 1) for each layer, of which the first n are given. ML_E_FORMAT if it is shorter or another type.
+  /// An array of one bool (or 0 and 1) for each layer, of which the first n are given. ML_E_FORMAT if it is
+  /// shorter or another type.
   std::optional<std::vector<bool>> per_layer(std::string_view key, std::uint32_t n);
   bool is_array(std::string_view key);
   /// ML_E_UNSUPPORTED naming the key if it is there with another value than `neutral`.
@@ -45,30 +48,35 @@ class GgufKeys {
   std::set<std::string, std::less<>> read_;
 };
 
-/// The header fields that every family spells alike: dimensions, heads, epsilon, the RoPE base, scales; biases and an own classifier as
-/// the tensors say. MTP blocks (nextn_predict_layers) are not counted among the layers. Refuses per-layer arrays and general.type
-/// other than "model". The result has passed check_mlb_header.
+/// The header fields that every family spells alike: dimensions, heads, epsilon, the RoPE base, scales;
+/// biases and an own classifier as the tensors say. MTP blocks (nextn_predict_layers) are not counted among
+/// the layers. Refuses per-layer arrays and general.type other than "model". The result has passed
+/// check_mlb_header.
 MlbHeader gguf_base_header(GgufKeys& keys, const StorageChoice& storage);
 
-/// RoPE scaling: rope.scaling.* keys (none, linear, yarn) and the tensor rope_freqs.weight (llama3's factors, from which its
-/// parameters are recovered and verified). ML_E_UNSUPPORTED for any other scaling.
+/// RoPE scaling: rope.scaling.* keys (none, linear, yarn) and the tensor rope_freqs.weight (llama3's factors,
+/// from which its parameters are recovered and verified). ML_E_UNSUPPORTED for any other scaling.
 void gguf_rope_scaling(GgufKeys& keys, MlbHeader& header);
 
-/// llama3's factor, low, high and original length from the factors (one per pair) by which each inverse frequency is divided; only their
-/// ratios are in the data, so low = 1 is assumed. Nothing if no parameters give these factors.
+/// llama3's factor, low, high and original length from the factors (one per pair) by which each inverse
+/// frequency is divided; only their ratios are in the data, so low = 1 is assumed. Nothing if no parameters
+/// give these factors.
 struct Llama3Scaling {
   float factor, low, high;
   std::uint32_t original;
 };
-std::optional<Llama3Scaling> recover_llama3(std::span<const float> factors, double theta, std::uint32_t rotated);
+std::optional<Llama3Scaling> recover_llama3(std::span<const float> factors, double theta,
+                                            std::uint32_t rotated);
 
-/// How the rows of q and k lie in a family's files: in interleaved pairs like a .mlb's, or in halves like Hugging Face's.
+/// How the rows of q and k lie in a family's files: in interleaved pairs like a .mlb's, or in halves like
+/// Hugging Face's.
 enum class GgufRows { interleaved, halves };
 
-/// What every family's plan ends with. Refuses settings that nobody read and that would change the result; settles RoPE scaling; brings
-/// header and flags into canonical form; finds the tensor of every array (`own`: names that are the family's alone) and settles what is
-/// done to its rows. Lists all tensors that are missing, then all whose shape is wrong (ML_E_SHAPE), then those whose type cannot be
-/// read; refuses tensors that nobody uses; notes what was skipped.
+/// What every family's plan ends with. Refuses settings that nobody read and that would change the result;
+/// settles RoPE scaling; brings header and flags into canonical form; finds the tensor of every array (`own`:
+/// names that are the family's alone) and settles what is done to its rows. Lists all tensors that are
+/// missing, then all whose shape is wrong (ML_E_SHAPE), then those whose type cannot be read; refuses tensors
+/// that nobody uses; notes what was skipped.
 void gguf_finish(GgufKeys& keys, std::span<const TensorName> own, GgufRows rows, ModelPlan& plan);
 
 }  // namespace krafla

@@ -78,26 +78,30 @@ const PreTokenizer& pre_tokenizer(const GgufTokenizer& source) {
   if (is_sentencepiece(source)) return kSentencePiece;
   if (source.model != "gpt2")
     fail(ML_E_UNSUPPORTED,
-         "{}: tokenizer.ggml.model is \"{}\": only \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece BPE) can be converted",
+         "{}: tokenizer.ggml.model is \"{}\": only \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece "
+         "BPE) can be converted",
          source.file, printable(source.model));
   for (const PreTokenizer& pre : kPreTokenizers)
     if (pre.name == source.pre) return pre;
   for (const auto& [name, why] : kInexpressible)
     if (name == source.pre)
-      fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.pre is \"{}\", which a .mlt cannot express: {}", source.file, name, why);
+      fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.pre is \"{}\", which a .mlt cannot express: {}", source.file,
+           name, why);
   std::string known;
   for (const PreTokenizer& pre : kPreTokenizers) known += (known.empty() ? "" : ", ") + std::string(pre.name);
-  fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.pre is \"{}\", an unknown pre-tokenizer; known are {}", source.file, printable(source.pre),
-       known);
+  fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.pre is \"{}\", an unknown pre-tokenizer; known are {}",
+       source.file, printable(source.pre), known);
 }
 
-std::int64_t type_of(const GgufTokenizer& source, std::size_t id) { return source.types.empty() ? kNormal : source.types[id]; }
+std::int64_t type_of(const GgufTokenizer& source, std::size_t id) {
+  return source.types.empty() ? kNormal : source.types[id];
+}
 
 bool is_control(std::int64_t type) { return type == kControl || type == kUnknown; }
 
 std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<std::uint8_t>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<std::uint8_t>(c) & 0xC0) != 0x80; }));
 }
 
 /// Fills result.bytes and result.mlt.tokens.
@@ -110,13 +114,16 @@ void convert_tokens(const GgufTokenizer& source, ConvertedTokenizer& result) {
     const std::string_view token = source.tokens[id];
     const std::int64_t type = type_of(source, id);
     if (type < kNormal || type > kByte)
-      fail(ML_E_FORMAT, "{}: tokenizer.ggml.token_type of token {} is {}, allowed is 1 to 6", source.file, id, type);
+      fail(ML_E_FORMAT, "{}: tokenizer.ggml.token_type of token {} is {}, allowed is 1 to 6", source.file, id,
+           type);
     char* const start = at;
     const bool added = is_control(type) || type == kUserDefined;
     std::uint8_t attr = added ? kMltAdded : 0;
     if (is_sentencepiece(source) && type == kByte) {
       const auto byte = byte_piece(token);
-      if (!byte) fail(ML_E_FORMAT, "{}: token {} is a byte, but \"{}\" is not <0xXX>", source.file, id, printable(token));
+      if (!byte)
+        fail(ML_E_FORMAT, "{}: token {} is a byte, but \"{}\" is not <0xXX>", source.file, id,
+             printable(token));
       *at++ = static_cast<char>(*byte);
       attr = kMltByte;
     } else if (added || (is_sentencepiece(source) && type != kUnused)) {
@@ -125,15 +132,16 @@ void convert_tokens(const GgufTokenizer& source, ConvertedTokenizer& result) {
       at = unprintable(token, at);
     }
     if (at == nullptr)
-      fail(ML_E_FORMAT, "{}: token {} has a character that stands for no byte in GPT-2's alphabet: \"{}\"", source.file, id,
-           printable(token));
+      fail(ML_E_FORMAT, "{}: token {} has a character that stands for no byte in GPT-2's alphabet: \"{}\"",
+           source.file, id, printable(token));
     result.mlt.tokens.push_back({{start, static_cast<std::size_t>(at - start)}, attr});
   }
 }
 
 void convert_merges(const GgufTokenizer& source, Mlt& mlt) {
   std::unordered_map<std::string_view, std::uint32_t> ids;
-  for (std::size_t id = 0; id < source.tokens.size(); ++id) ids.emplace(source.tokens[id], static_cast<std::uint32_t>(id));
+  for (std::size_t id = 0; id < source.tokens.size(); ++id)
+    ids.emplace(source.tokens[id], static_cast<std::uint32_t>(id));
   std::string merged;
   for (std::size_t rank = 0; rank < source.merges.size(); ++rank) {
     const std::string_view merge = source.merges[rank];
@@ -141,27 +149,30 @@ void convert_merges(const GgufTokenizer& source, Mlt& mlt) {
     const auto id = [&](std::string_view token) {
       const auto it = ids.find(token);
       if (space == std::string_view::npos || it == ids.end())
-        fail(ML_E_FORMAT, "{}: tokenizer.ggml.merges: merge {} (\"{}\") is not two tokens that make a third", source.file, rank,
-             printable(merge));
+        fail(ML_E_FORMAT, "{}: tokenizer.ggml.merges: merge {} (\"{}\") is not two tokens that make a third",
+             source.file, rank, printable(merge));
       return it->second;
     };
-    const std::string_view left = merge.substr(0, space), right = merge.substr(std::min(space, merge.size() - 1) + 1);
+    const std::string_view left = merge.substr(0, space),
+                           right = merge.substr(std::min(space, merge.size() - 1) + 1);
     merged.assign(left).append(right);
     mlt.merges.push_back({id(left), id(right), id(merged)});
   }
 }
 
-/// SentencePiece has scores instead of merges. Every split of a piece into two pieces is a merge; the higher score comes first, then the
-/// longer left part, then the longer right part (in characters), then the lower ids: as transformers' generate_merges ranks them.
-/// Llama 2's own tokenizer.json ranks the splits of one piece by their ids alone; no difference
-/// in ids was found on 20,575 texts.
+/// SentencePiece has scores instead of merges. Every split of a piece into two pieces is a merge; the higher
+/// score comes first, then the longer left part, then the longer right part (in characters), then the lower
+/// ids: as transformers' generate_merges ranks them. Llama 2's own tokenizer.json ranks the splits of one
+/// piece by their ids alone; no difference in ids was found on 20,575 texts.
 void derive_merges(const GgufTokenizer& source, Mlt& mlt) {
   struct Split {
     double score;
     std::size_t left_length, right_length;
     MltMerge merge;
   };
-  const auto is_text = [&](std::size_t id) { return type_of(source, id) == kNormal || type_of(source, id) == kUserDefined; };
+  const auto is_text = [&](std::size_t id) {
+    return type_of(source, id) == kNormal || type_of(source, id) == kUserDefined;
+  };
   std::unordered_map<std::string_view, std::uint32_t> ids;
   for (std::size_t id = 0; id < source.tokens.size(); ++id)
     if (is_text(id)) ids.emplace(source.tokens[id], static_cast<std::uint32_t>(id));
@@ -176,16 +187,19 @@ void derive_merges(const GgufTokenizer& source, Mlt& mlt) {
       if (at > 0) {
         const auto left = ids.find(piece.substr(0, at)), right = ids.find(piece.substr(at));
         if (left != ids.end() && right != ids.end())
-          splits.push_back(
-              {source.scores[id], left_length, length - left_length, {left->second, right->second, static_cast<std::uint32_t>(id)}});
+          splits.push_back({source.scores[id],
+                            left_length,
+                            length - left_length,
+                            {left->second, right->second, static_cast<std::uint32_t>(id)}});
       }
       ++left_length;
     }
   }
   std::sort(splits.begin(), splits.end(), [](const Split& a, const Split& b) {
     const auto key = [](const Split& s) {
-      return std::tuple(-s.score, -static_cast<std::int64_t>(s.left_length), -static_cast<std::int64_t>(s.right_length), s.merge.merged,
-                        s.merge.left, s.merge.right);
+      return std::tuple(-s.score, -static_cast<std::int64_t>(s.left_length),
+                        -static_cast<std::int64_t>(s.right_length), s.merge.merged, s.merge.left,
+                        s.merge.right);
     };
     return key(a) < key(b);
   });
@@ -194,7 +208,8 @@ void derive_merges(const GgufTokenizer& source, Mlt& mlt) {
 
 std::int32_t checked_id(const GgufTokenizer& source, const char* key, std::int64_t id) {
   if (id < -1 || id >= static_cast<std::int64_t>(source.tokens.size()))
-    fail(ML_E_FORMAT, "{}: tokenizer.ggml.{} is {}, but there are {} tokens", source.file, key, id, source.tokens.size());
+    fail(ML_E_FORMAT, "{}: tokenizer.ggml.{} is {}, but there are {} tokens", source.file, key, id,
+         source.tokens.size());
   return static_cast<std::int32_t>(id);
 }
 
@@ -212,7 +227,8 @@ std::string model_json(const GgufTokenizer& source, const Mlt& mlt, std::vector<
   std::vector<bool> control(source.tokens.size());
   for (std::size_t id = 0; id < control.size(); ++id) control[id] = is_control(type_of(source, id));
   std::set<std::int32_t> ends;
-  for (const std::int64_t id : source.more_ends) ends.insert(checked_id(source, "eot_token_id or eom_token_id", id));
+  for (const std::int64_t id : source.more_ends)
+    ends.insert(checked_id(source, "eot_token_id or eom_token_id", id));
   add_token_ids(json, mlt, control, std::move(ends));
   return json.dump(1) + "\n";
 }
@@ -234,11 +250,14 @@ GgufTokenizer read_gguf_tokenizer(const Gguf& gguf) {
   if (const auto scores = gguf.numbers("tokenizer.ggml.scores")) {
     result.scores = *scores;
     for (const float score : result.scores)  // a NaN has no rank
-      if (!std::isfinite(score)) fail(ML_E_FORMAT, "{}: tokenizer.ggml.scores has a value that is not finite", gguf.name);
+      if (!std::isfinite(score))
+        fail(ML_E_FORMAT, "{}: tokenizer.ggml.scores has a value that is not finite", gguf.name);
   }
   result.add_space_prefix = gguf.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
   if (result.tokens.empty())
-    fail(ML_E_FORMAT, "{}: tokenizer.ggml.tokens is missing or empty: the file has no tokenizer; --no-tokenizer converts the weights alone",
+    fail(ML_E_FORMAT,
+         "{}: tokenizer.ggml.tokens is missing or empty: the file has no tokenizer; --no-tokenizer converts "
+         "the weights alone",
          gguf.name);
   result.bos = gguf.integer("tokenizer.ggml.bos_token_id").value_or(-1);
   result.eos = gguf.integer("tokenizer.ggml.eos_token_id").value_or(-1);
@@ -246,7 +265,8 @@ GgufTokenizer read_gguf_tokenizer(const Gguf& gguf) {
     if (const auto id = gguf.integer(key)) result.more_ends.push_back(*id);
   result.add_bos = gguf.boolean("tokenizer.ggml.add_bos_token");
   result.name = gguf.text("general.name").value_or("");
-  result.source = gguf.text("general.source.url").value_or(gguf.text("general.source.huggingface.repository").value_or(""));
+  result.source = gguf.text("general.source.url")
+                      .value_or(gguf.text("general.source.huggingface.repository").value_or(""));
   result.license = gguf.text("general.license").value_or("");
   result.chat_template = gguf.text("tokenizer.chat_template").value_or("");
   return result;
@@ -255,11 +275,11 @@ GgufTokenizer read_gguf_tokenizer(const Gguf& gguf) {
 ConvertedTokenizer convert_gguf_tokenizer(const GgufTokenizer& source) {
   const PreTokenizer& pre = pre_tokenizer(source);
   if (!source.types.empty() && source.types.size() != source.tokens.size())
-    fail(ML_E_FORMAT, "{}: tokenizer.ggml.token_type has {} elements, but there are {} tokens", source.file, source.types.size(),
-         source.tokens.size());
+    fail(ML_E_FORMAT, "{}: tokenizer.ggml.token_type has {} elements, but there are {} tokens", source.file,
+         source.types.size(), source.tokens.size());
   if (is_sentencepiece(source) && source.scores.size() != source.tokens.size())
-    fail(ML_E_FORMAT, "{}: tokenizer.ggml.scores has {} elements, but there are {} tokens", source.file, source.scores.size(),
-         source.tokens.size());
+    fail(ML_E_FORMAT, "{}: tokenizer.ggml.scores has {} elements, but there are {} tokens", source.file,
+         source.scores.size(), source.tokens.size());
   ConvertedTokenizer result;
   Mlt& mlt = result.mlt;
   mlt.kind = is_sentencepiece(source) ? MltKind::kSentencePiece : MltKind::kByteLevel;

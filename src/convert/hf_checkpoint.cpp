@@ -21,7 +21,9 @@ using Json = nlohmann::json;
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-std::string in(const std::string& folder, const std::string& name) { return (fs::path(folder) / name).string(); }
+std::string in(const std::string& folder, const std::string& name) {
+  return (fs::path(folder) / name).string();
+}
 
 bool is_file(const std::string& path) {
   std::error_code ignored;
@@ -35,7 +37,8 @@ Json read_json(const std::string& path) {
 
 HfConfig read_config(const std::string& folder) {
   const std::string path = in(folder, "config.json");
-  if (!is_file(path)) fail(ML_E_IO, "{}: has no config.json; a folder of a Hugging Face checkpoint is needed", folder);
+  if (!is_file(path))
+    fail(ML_E_IO, "{}: has no config.json; a folder of a Hugging Face checkpoint is needed", folder);
   const Json file = read_json(path);
   if (!file.is_object()) fail(ML_E_FORMAT, "{}: must be an object", path);
   return {file, path};
@@ -51,8 +54,10 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string()) fail(ML_E_FORMAT, "{}: the file of {} is no text", path, printable(tensor));
     const auto name = file.get<std::string>();
-    if (name.empty() || name.find_first_of("/\\") != name.npos || name.find('\0') != name.npos || name.find("..") != name.npos)
-      fail(ML_E_FORMAT, "{}: the file of {} is \"{}\"; allowed: names of files in this folder", path, printable(tensor), printable(name));
+    if (name.empty() || name.find_first_of("/\\") != name.npos || name.find('\0') != name.npos ||
+        name.find("..") != name.npos)
+      fail(ML_E_FORMAT, "{}: the file of {} is \"{}\"; allowed: names of files in this folder", path,
+           printable(tensor), printable(name));
     where.emplace(tensor, name);
   }
   return where;
@@ -68,7 +73,8 @@ std::vector<std::string> siblings(const std::string& name) {
       at - 5 + static_cast<std::size_t>(end) != name.size())
     return {name};
   std::vector<std::string> all;
-  for (unsigned i = 1; i <= parts; ++i) all.push_back(fmt::format("{}-{:05}-of-{:05}.safetensors", name.substr(0, at - 6), i, parts));
+  for (unsigned i = 1; i <= parts; ++i)
+    all.push_back(fmt::format("{}-{:05}-of-{:05}.safetensors", name.substr(0, at - 6), i, parts));
   return all;
 }
 
@@ -78,7 +84,8 @@ std::vector<std::string> loose_files(const std::string& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     const std::string extension = entry.path().extension().string();
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".gguf" || name == "adapter_model.safetensors")
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".gguf" ||
+        name == "adapter_model.safetensors")
       others.insert(name);
     else if (extension == ".safetensors" && !name.starts_with("consolidated"))
       for (const std::string& sibling : siblings(name)) names.insert(sibling);
@@ -86,16 +93,22 @@ std::vector<std::string> loose_files(const std::string& folder) {
   if (!names.empty()) return {names.begin(), names.end()};
   if (others.empty()) fail(ML_E_FORMAT, "{}: has no .safetensors file", folder);
   if (others.contains("adapter_model.safetensors"))
-    fail(ML_E_UNSUPPORTED, "{}: has only an adapter (adapter_model.safetensors); merge it into its base model and save that", folder);
+    fail(ML_E_UNSUPPORTED,
+         "{}: has only an adapter (adapter_model.safetensors); merge it into its base model and save that",
+         folder);
   const std::string& first = *others.begin();
   if (first.ends_with(".gguf"))
-    fail(ML_E_UNSUPPORTED, "{}: has no .safetensors file, but {}; give that file's path", folder, printable(first));
-  fail(ML_E_UNSUPPORTED, "{}: has no .safetensors file, only {}; .safetensors is needed (save_pretrained of transformers writes it)",
+    fail(ML_E_UNSUPPORTED, "{}: has no .safetensors file, but {}; give that file's path", folder,
+         printable(first));
+  fail(ML_E_UNSUPPORTED,
+       "{}: has no .safetensors file, only {}; .safetensors is needed (save_pretrained of transformers "
+       "writes it)",
        folder, printable(first));
 }
 
-constexpr const char* kQuantized[] = {".qweight",       ".qzeros", ".g_idx",        ".absmax",        ".quant_map",        ".SCB",
-                                      ".weight_format", ".scales", ".weight_scale", ".weight_packed", ".weight_scale_inv", ".input_scale"};
+constexpr const char* kQuantized[] = {
+    ".qweight",       ".qzeros", ".g_idx",        ".absmax",        ".quant_map",        ".SCB",
+    ".weight_format", ".scales", ".weight_scale", ".weight_packed", ".weight_scale_inv", ".input_scale"};
 
 }  // namespace
 
@@ -103,7 +116,8 @@ HfCheckpoint::HfCheckpoint(const std::string& folder) : folder_(folder), config_
   for (const char* key : {"quantization_config", "quantization", "compression_config"})
     for (const HfKeys& keys : {config_.outer(), HfKeys(config_)})
       if (keys.has(key) && !keys.is_null(key))
-        fail(ML_E_UNSUPPORTED, "{}: {} is there: the checkpoint is quantized already; its original is needed", config_.name(), key);
+        fail(ML_E_UNSUPPORTED, "{}: {} is there: the checkpoint is quantized already; its original is needed",
+             config_.name(), key);
   open_files();
   refuse_quantized();
   find_names();
@@ -130,12 +144,16 @@ void HfCheckpoint::open_files() {
   std::vector<std::string> missing;
   for (const std::string& name : names)
     if (!is_file(in(folder_, name))) missing.push_back(printable(name));
-  if (!missing.empty()) fail(ML_E_IO, "{}: {} of {} files are missing:{}", folder_, missing.size(), names.size(), listed(missing));
+  if (!missing.empty())
+    fail(ML_E_IO, "{}: {} of {} files are missing:{}", folder_, missing.size(), names.size(),
+         listed(missing));
   for (const std::string& name : names) add_tensors(in(folder_, name), indexed ? &where : nullptr);
   for (const auto& [tensor, file] : where)
-    if (!tensors_.contains(tensor)) missing.push_back(fmt::format("{} ({})", printable(tensor), printable(file)));
+    if (!tensors_.contains(tensor))
+      missing.push_back(fmt::format("{} ({})", printable(tensor), printable(file)));
   if (!missing.empty())
-    fail(ML_E_FORMAT, "{}: the index names {} that the files do not have:{}", folder_, counted(missing.size(), "tensor"), listed(missing));
+    fail(ML_E_FORMAT, "{}: the index names {} that the files do not have:{}", folder_,
+         counted(missing.size(), "tensor"), listed(missing));
 }
 
 /// With an index, it says which file's tensor of a name counts.
@@ -157,17 +175,20 @@ void HfCheckpoint::refuse_quantized() const {
     for (const char* ending : kQuantized)
       if (name.ends_with(ending) || name.find(".quant_state.") != name.npos)
         fail(ML_E_UNSUPPORTED,
-             "{}: the tensor {} says that the checkpoint is quantized already (GPTQ, AWQ, bitsandbytes ...); its original is needed",
+             "{}: the tensor {} says that the checkpoint is quantized already (GPTQ, AWQ, bitsandbytes ...); "
+             "its original is needed",
              folder_, printable(name));
 }
 
 void HfCheckpoint::find_names() {
-  const char* const prefixes[] = {"model.language_model.", "language_model.model.", "model.text_model.", "model.", "language_model.", ""};
-  const auto* found = std::find_if(std::begin(prefixes), std::end(prefixes),
-                                   [&](const char* p) { return tensors_.contains(std::string(p) + "embed_tokens.weight"); });
+  const char* const prefixes[] = {
+      "model.language_model.", "language_model.model.", "model.text_model.", "model.", "language_model.", ""};
+  const auto* found = std::find_if(std::begin(prefixes), std::end(prefixes), [&](const char* p) {
+    return tensors_.contains(std::string(p) + "embed_tokens.weight");
+  });
   prefix_ = found != std::end(prefixes) ? *found : "model.";
-  for (const char* name :
-       {"lm_head.weight", "language_model.lm_head.weight", "model.lm_head.weight", "model.language_model.lm_head.weight"})
+  for (const char* name : {"lm_head.weight", "language_model.lm_head.weight", "model.lm_head.weight",
+                           "model.language_model.lm_head.weight"})
     if (lm_head_.empty() && tensors_.contains(name)) lm_head_ = name;
 }
 

@@ -16,8 +16,8 @@ namespace krafla {
 /// Maps all files of a folder and checks them; reads no weights.
 class HfCheckpoint {
  public:
-  /// ML_E_IO and ML_E_FORMAT for files that are missing (all are listed), cut short or broken; ML_E_UNSUPPORTED for quantized
-  /// checkpoints and other formats of weights.
+  /// ML_E_IO and ML_E_FORMAT for files that are missing (all are listed), cut short or broken;
+  /// ML_E_UNSUPPORTED for quantized checkpoints and other formats of weights.
   explicit HfCheckpoint(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
@@ -25,7 +25,8 @@ class HfCheckpoint {
   /// The tensors by name, over all files. nullptr if there is none of this name.
   const std::map<std::string, SafeTensor, std::less<>>& tensors() const { return tensors_; }
   const SafeTensor* tensor(std::string_view name) const;
-  /// What stands before "embed_tokens.weight": "model.", "model.language_model.", "language_model.model.", "model.text_model." or nothing.
+  /// What stands before "embed_tokens.weight": "model.", "model.language_model.", "language_model.model.",
+  /// "model.text_model." or nothing.
   const std::string& prefix() const { return prefix_; }
   /// The name of the classifier's tensor; empty if there is none.
   const std::string& lm_head() const { return lm_head_; }

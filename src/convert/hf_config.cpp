@@ -13,7 +13,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string value_text(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60); }
+std::string value_text(const Json& value) {
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
+}
 
 /// The object that describes the text model.
 const Json& text_part(const Json& file) {
@@ -56,7 +58,8 @@ std::optional<std::uint32_t> HfKeys::count(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr || value->is_null()) return std::nullopt;
   const double x = value->is_number() ? value->get<double>() : -1;
-  if (!(x >= 0 && x <= 4294967295.0 && x == std::floor(x))) wrong(key, *value, "an integer from 0 to 4294967295");
+  if (!(x >= 0 && x <= 4294967295.0 && x == std::floor(x)))
+    wrong(key, *value, "an integer from 0 to 4294967295");
   return static_cast<std::uint32_t>(x);
 }
 
@@ -64,8 +67,10 @@ std::optional<double> HfKeys::number(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr || value->is_null()) return std::nullopt;
   const double x = value->is_number() ? value->get<double>() : NAN;
-  const float f = static_cast<float>(x);  // what a .mlb would hold: an underflow to 0 would mean something else
-  if (!std::isfinite(f) || (f == 0) != (x == 0)) wrong(key, *value, "a number within the range of 32-bit floats");
+  const float f =
+      static_cast<float>(x);  // what a .mlb would hold: an underflow to 0 would mean something else
+  if (!std::isfinite(f) || (f == 0) != (x == 0))
+    wrong(key, *value, "a number within the range of 32-bit floats");
   return x;
 }
 
@@ -101,7 +106,8 @@ std::optional<std::vector<std::uint8_t>> HfKeys::booleans(std::string_view key) 
   if (!value->is_array()) wrong(key, *value, "a list of 0 and 1");
   std::vector<std::uint8_t> all;
   for (const Json& entry : *value) {
-    if (!entry.is_boolean() && !(entry.is_number() && (entry == 0 || entry == 1))) wrong(key, *value, "a list of 0 and 1");
+    if (!entry.is_boolean() && !(entry.is_number() && (entry == 0 || entry == 1)))
+      wrong(key, *value, "a list of 0 and 1");
     all.push_back(entry.is_boolean() ? entry.get<bool>() : entry == 1);
   }
   return all;
@@ -109,13 +115,15 @@ std::optional<std::vector<std::uint8_t>> HfKeys::booleans(std::string_view key) 
 
 HfKeys HfKeys::object(std::string_view key) const {
   const Json* value = find(key);
-  if (value == nullptr || value->is_null()) return {std::make_shared<const Json>(Json::object()), fmt::format("{}: {}", path_, key)};
+  if (value == nullptr || value->is_null())
+    return {std::make_shared<const Json>(Json::object()), fmt::format("{}: {}", path_, key)};
   if (!value->is_object()) wrong(key, *value, "an object");
   return {std::make_shared<const Json>(*value), fmt::format("{}: {}", path_, key)};
 }
 
 HfConfig::HfConfig(const Json& file, const std::string& path)
-    : HfKeys(std::make_shared<const Json>(text_part(file)), path), outer_(std::make_shared<const Json>(file), path) {
+    : HfKeys(std::make_shared<const Json>(text_part(file)), path),
+      outer_(std::make_shared<const Json>(file), path) {
   model_type_ = type_of(*this);
   if (model_type_.empty()) model_type_ = type_of(outer_);
   if (model_type_.empty()) fail(ML_E_FORMAT, "{}: the key model_type is missing", path);
@@ -124,7 +132,9 @@ HfConfig::HfConfig(const Json& file, const std::string& path)
 void HfConfig::refuse_unless(std::string_view key, double neutral, std::string_view reason) const {
   const Json* value = find(key);
   if (value == nullptr || value->is_null()) return;
-  const double found = value->is_boolean() ? (value->get<bool>() ? 1 : 0) : value->is_number() ? value->get<double>() : NAN;
+  const double found = value->is_boolean()  ? (value->get<bool>() ? 1 : 0)
+                       : value->is_number() ? value->get<double>()
+                                            : NAN;
   if (found != neutral) fail(ML_E_UNSUPPORTED, "{}: {} is {}: {}", path(), key, value_text(*value), reason);
 }
 

@@ -16,11 +16,13 @@ namespace krafla {
 /// As parse_json(), but an ML_E_FORMAT naming file and place for what is no JSON or nests too deep.
 nlohmann::json parse_json_file(Bytes bytes, std::string_view name);
 
-/// An object of config.json. A key that is missing or null gives nothing; one of the wrong type ML_E_FORMAT naming it.
+/// An object of config.json. A key that is missing or null gives nothing; one of the wrong type ML_E_FORMAT
+/// naming it.
 class HfKeys {
  public:
   /// `path` is how messages name the object: "dir/config.json" or "dir/config.json: rope_scaling".
-  HfKeys(std::shared_ptr<const nlohmann::json> object, std::string path) : object_(std::move(object)), path_(std::move(path)) {}
+  HfKeys(std::shared_ptr<const nlohmann::json> object, std::string path)
+      : object_(std::move(object)), path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
   /// The value, null included; nullptr if the key is missing.
@@ -58,7 +60,8 @@ class HfConfig : public HfKeys {
   const std::string& model_type() const { return model_type_; }
   /// The keys around text_config; the same as this without one.
   const HfKeys& outer() const { return outer_; }
-  /// ML_E_UNSUPPORTED naming the key if it is there, not null, and not `neutral` (false counts as 0, true as 1; NAN: any value).
+  /// ML_E_UNSUPPORTED naming the key if it is there, not null, and not `neutral` (false counts as 0, true as
+  /// 1; NAN: any value).
   void refuse_unless(std::string_view key, double neutral, std::string_view reason) const;
 
  private:

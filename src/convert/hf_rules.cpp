@@ -19,7 +19,8 @@ struct KnownRegex {
 };
 constexpr KnownRegex kRegexes[] = {
     {R"re('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)re", kMltGpt2Regex},
-    {R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re", 0},
+    {R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re",
+     0},
     {R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re",
      kMltSingleDigits},
     {R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re",
@@ -54,8 +55,8 @@ class RuleReader {
       for (const Json& part : parts.is_array() ? parts : Json::array()) {
         if (part.is_object() && part.contains("Sequence") && !text) {
           text = true;
-        } else if (part.is_object() && part.contains("SpecialToken") && !text && first.empty() && part["SpecialToken"].is_object() &&
-                   part["SpecialToken"].value("id", Json()).is_string()) {
+        } else if (part.is_object() && part.contains("SpecialToken") && !text && first.empty() &&
+                   part["SpecialToken"].is_object() && part["SpecialToken"].value("id", Json()).is_string()) {
           first = special_text(*step, part["SpecialToken"]["id"].get<std::string>());
         } else {
           refuse("post_processor", *step);
@@ -67,7 +68,8 @@ class RuleReader {
   }
 
  private:
-  [[noreturn]] void refuse(const char* section, const Json& value, const char* why = "a .mlt has no such rule") const {
+  [[noreturn]] void refuse(const char* section, const Json& value,
+                           const char* why = "a .mlt has no such rule") const {
     fail(ML_E_UNSUPPORTED, "{}: {} {}: {}; --no-tokenizer converts the weights alone", file_, section,
          value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 400), why);
   }
@@ -80,7 +82,8 @@ class RuleReader {
 
   const Json& member(const Json& object, const char* key, const char* section) const {
     const auto it = object.is_object() ? object.find(key) : object.end();
-    if (!object.is_object() || it == object.end()) fail(ML_E_FORMAT, "{}: {} has no \"{}\"", file_, section, key);
+    if (!object.is_object() || it == object.end())
+      fail(ML_E_FORMAT, "{}: {} has no \"{}\"", file_, section, key);
     return *it;
   }
 
@@ -111,10 +114,15 @@ class RuleReader {
 
   void check_model() const {
     const Json& model = member(root_, "model", "tokenizer.json");
-    if (const std::string type = model.is_object() && model.contains("type") ? type_of(model, "model") : "BPE"; type != "BPE")
-      fail(ML_E_UNSUPPORTED, "{}: model \"{}\": only BPE can be expressed; --no-tokenizer converts the weights alone", file_, type);
+    if (const std::string type =
+            model.is_object() && model.contains("type") ? type_of(model, "model") : "BPE";
+        type != "BPE")
+      fail(ML_E_UNSUPPORTED,
+           "{}: model \"{}\": only BPE can be expressed; --no-tokenizer converts the weights alone", file_,
+           type);
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix", "dropout"})
-      if (const auto it = model.find(key); it != model.end() && !it->is_null() && *it != Json("") && *it != 0.0)
+      if (const auto it = model.find(key);
+          it != model.end() && !it->is_null() && *it != Json("") && *it != 0.0)
         refuse("model", {{key, *it}});
   }
 
@@ -136,7 +144,8 @@ class RuleReader {
       } else if (type == "Split" && !has_regex) {
         rules_.flags |= regex_flags(*step);
         has_regex = true;
-      } else if (type == "ByteLevel" && !flag(*step, "add_prefix_space", true) && flag(*step, "use_regex", true) != has_regex) {
+      } else if (type == "ByteLevel" && !flag(*step, "add_prefix_space", true) &&
+                 flag(*step, "use_regex", true) != has_regex) {
         if (!has_regex) rules_.flags |= kMltGpt2Regex;
         done = true;
       } else {
@@ -155,7 +164,8 @@ class RuleReader {
     // All text matches these regexes: to cut out the matches and to take away what is between them are one.
     if ((behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted))
       for (const KnownRegex& known : kRegexes)
-        if (pattern.is_object() && pattern.size() == 1 && pattern.value("Regex", Json()) == known.regex) return known.flags;
+        if (pattern.is_object() && pattern.size() == 1 && pattern.value("Regex", Json()) == known.regex)
+          return known.flags;
     refuse("pre_tokenizer", split, "a .mlt has only the regexes of GPT-2, Llama 3, Qwen 2 and Qwen 3.5");
   }
 
@@ -163,13 +173,15 @@ class RuleReader {
     rules_.kind = MltKind::kSentencePiece;
     const Json& model = root_["model"];
     if (!flag(model, "byte_fallback", false))
-      refuse("pre_tokenizer", root_.value("pre_tokenizer", Json()), "BPE needs the pre-tokenizer ByteLevel or the model's byte_fallback");
+      refuse("pre_tokenizer", root_.value("pre_tokenizer", Json()),
+             "BPE needs the pre-tokenizer ByteLevel or the model's byte_fallback");
     if (flag(model, "ignore_merges", false)) refuse("model", {{"ignore_merges", true}});
     bool prepends = false, replaces = false, prefix_chosen = false;
     for (const Json* step : steps("normalizer", "normalizers")) {
       if (*step == Json{{"type", "Prepend"}, {"prepend", kMltSpace}} && !prepends && !replaces)
         prepends = true;
-      else if (*step == Json{{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMltSpace}} && !replaces)
+      else if (*step == Json{{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMltSpace}} &&
+               !replaces)
         replaces = true;
       else
         refuse("normalizer", *step);
@@ -177,44 +189,51 @@ class RuleReader {
     rules_.normalizes = prepends || replaces;
     for (const Json* step : splits) {
       const std::string type = type_of(*step, "pre_tokenizer");
-      if (type == "Metaspace" && !prepends && !prefix_chosen && step->value("replacement", Json()) == kMltSpace) {
+      if (type == "Metaspace" && !prepends && !prefix_chosen &&
+          step->value("replacement", Json()) == kMltSpace) {
         read_metaspace(*step);
         prefix_chosen = replaces = true;
       } else if (type != "Split" || !replaces || step->value("pattern", Json()) != Json{{"String", " "}}) {
         refuse("pre_tokenizer", *step);  // but a split at spaces, where no space is left, does nothing
       }
     }
-    if (!replaces) refuse("normalizer", root_.value("normalizer", Json()), "nothing turns spaces into U+2581");
+    if (!replaces)
+      refuse("normalizer", root_.value("normalizer", Json()), "nothing turns spaces into U+2581");
     if (!prepends && !prefix_chosen) rules_.flags |= kMltNoPrefix;
     check_decoder();
   }
 
   void read_metaspace(const Json& step) {
-    const Json scheme = step.value("prepend_scheme", Json(flag(step, "add_prefix_space", true) ? "always" : "never"));
+    const Json scheme =
+        step.value("prepend_scheme", Json(flag(step, "add_prefix_space", true) ? "always" : "never"));
     if (scheme == "first")
       rules_.flags |= kMltPrefixAtStart;
     else if (scheme == "never")
       rules_.flags |= kMltNoPrefix;
     else
-      refuse("pre_tokenizer", step, "a .mlt's prefix does not depend on whether the text begins with a space");
+      refuse("pre_tokenizer", step,
+             "a .mlt's prefix does not depend on whether the text begins with a space");
     rules_.splits_at_space = flag(step, "split", true);
   }
 
-  /// U+2581 to spaces, bytes, all joined, and a space taken away at the beginning exactly where one is put there.
+  /// U+2581 to spaces, bytes, all joined, and a space taken away at the beginning exactly where one is put
+  /// there.
   void check_decoder() const {
     const bool prefix = (rules_.flags & kMltNoPrefix) == 0;
     bool spaces = false, bytes = false, strips = false;
     for (const Json* step : steps("decoder", "decoders")) {
       const std::string type = type_of(*step, "decoder");
-      if (type == "Replace" && step->value("pattern", Json()) == Json{{"String", kMltSpace}} && step->value("content", Json()) == " ") {
+      if (type == "Replace" && step->value("pattern", Json()) == Json{{"String", kMltSpace}} &&
+          step->value("content", Json()) == " ") {
         spaces = true;
       } else if (type == "Metaspace") {
         spaces = true;
-        strips = step->value("prepend_scheme", Json(flag(*step, "add_prefix_space", true) ? "always" : "never")) != "never";
+        strips = step->value("prepend_scheme",
+                             Json(flag(*step, "add_prefix_space", true) ? "always" : "never")) != "never";
       } else if (type == "ByteFallback") {
         bytes = true;
-      } else if (type == "Strip" && step->value("content", Json()) == " " && step->value("start", Json()) == 1 &&
-                 step->value("stop", Json()) == 0) {
+      } else if (type == "Strip" && step->value("content", Json()) == " " &&
+                 step->value("start", Json()) == 1 && step->value("stop", Json()) == 0) {
         strips = true;
       } else if (type != "Fuse") {
         refuse("decoder", *step);
@@ -226,7 +245,8 @@ class RuleReader {
 
   std::string special_text(const Json& step, const std::string& name) const {
     const auto all = step.find("special_tokens");
-    const bool there = all != step.end() && all->is_object() && all->contains(name) && (*all)[name].is_object();
+    const bool there =
+        all != step.end() && all->is_object() && all->contains(name) && (*all)[name].is_object();
     const Json tokens = there ? (*all)[name].value("tokens", Json()) : Json();
     if (!tokens.is_array() || tokens.size() != 1 || !tokens[0].is_string()) refuse("post_processor", step);
     return tokens[0].get<std::string>();
@@ -241,6 +261,8 @@ class RuleReader {
 
 HfRules read_hf_rules(const Json& root, const std::string& file) { return RuleReader(root, file).read(); }
 
-std::string read_hf_first_token(const Json& root, const std::string& file) { return RuleReader(root, file).first_token(); }
+std::string read_hf_first_token(const Json& root, const std::string& file) {
+  return RuleReader(root, file).first_token();
+}
 
 }  // namespace krafla

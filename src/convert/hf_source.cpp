@@ -41,7 +41,8 @@ constexpr std::string_view kSkippedEndings[] = {".rotary_emb.inv_freq"};
 /// The classifier's tensor is the embedding's, bit for bit.
 bool same_values(const HfCheckpoint& checkpoint, const SafeTensor& a, const SafeTensor& b) {
   if (a.shape != b.shape) return false;
-  if (a.dtype == b.dtype) return a.data.empty() || std::memcmp(a.data.data(), b.data.data(), a.data.size()) == 0;
+  if (a.dtype == b.dtype)
+    return a.data.empty() || std::memcmp(a.data.data(), b.data.data(), a.data.size()) == 0;
   if (!can_decode(*a.dtype) || !can_decode(*b.dtype)) return false;
   const SourceTensor x = checkpoint.source(a), y = checkpoint.source(b);
   std::vector<float> p(x.cols), q(x.cols);
@@ -53,14 +54,17 @@ bool same_values(const HfCheckpoint& checkpoint, const SafeTensor& a, const Safe
   return true;
 }
 
-/// Whether tok_emb is the classifier: what the files hold counts more than what config.json says, so that the .mlb is that of a GGUF
-/// of the same values.
+/// Whether tok_emb is the classifier: what the files hold counts more than what config.json says, so that the
+/// .mlb is that of a GGUF of the same values.
 bool shares_classifier(const HfCheckpoint& checkpoint, bool fallback) {
   const HfConfig& config = checkpoint.config();
-  const auto inner = config.boolean("tie_word_embeddings"), around = config.outer().boolean("tie_word_embeddings");
-  if (checkpoint.lm_head().empty()) return inner || around ? inner.value_or(false) || around.value_or(false) : fallback;
+  const auto inner = config.boolean("tie_word_embeddings"),
+             around = config.outer().boolean("tie_word_embeddings");
+  if (checkpoint.lm_head().empty())
+    return inner || around ? inner.value_or(false) || around.value_or(false) : fallback;
   const SafeTensor* embedding = checkpoint.tensor(checkpoint.prefix() + "embed_tokens.weight");
-  return embedding != nullptr && same_values(checkpoint, *checkpoint.tensor(checkpoint.lm_head()), *embedding);
+  return embedding != nullptr &&
+         same_values(checkpoint, *checkpoint.tensor(checkpoint.lm_head()), *embedding);
 }
 
 /// Where num_key_value_heads is missing: what the first k_proj holds, else transformers' default.
@@ -75,19 +79,23 @@ std::uint32_t default_kv_heads(const HfCheckpoint& checkpoint, const MlbHeader& 
 
 // --- RoPE ---
 
-/// The settings of RoPE on full layers, whatever they are called; rope_local holds those of sliding layers where the file tells them apart.
+/// The settings of RoPE on full layers, whatever they are called; rope_local holds those of sliding layers
+/// where the file tells them apart.
 struct RopeKeys {
   HfKeys full, sliding;
 };
 
 RopeKeys rope_keys(const HfConfig& config) {
   const HfKeys scaling = config.object("rope_scaling"), parameters = config.object("rope_parameters");
-  const HfKeys& given = scaling.empty() ? parameters : scaling;                                            // both: as transformers 5 has it
-  if (!given.has("full_attention") && !given.has("sliding_attention")) return {given, config.object("")};  // no such key: empty
+  const HfKeys& given = scaling.empty() ? parameters : scaling;  // both: as transformers 5 has it
+  if (!given.has("full_attention") && !given.has("sliding_attention"))
+    return {given, config.object("")};  // no such key: empty
   return {given.object("full_attention"), given.object("sliding_attention")};
 }
 
-std::string rope_type(const HfKeys& keys) { return keys.text("rope_type").value_or(keys.text("type").value_or("default")); }
+std::string rope_type(const HfKeys& keys) {
+  return keys.text("rope_type").value_or(keys.text("type").value_or("default"));
+}
 
 /// A number a scaling cannot do without.
 double needed(const HfKeys& keys, const char* key, std::string_view type) {
@@ -98,7 +106,8 @@ double needed(const HfKeys& keys, const char* key, std::string_view type) {
 
 constexpr const char* kOriginal = "original_max_position_embeddings";
 
-/// The context before scaling, as transformers finds it: beside the other settings of the model the key counts more than among RoPE's.
+/// The context before scaling, as transformers finds it: beside the other settings of the model the key
+/// counts more than among RoPE's.
 std::optional<std::uint32_t> original_length(const HfConfig& config, const HfKeys& keys) {
   const auto outside = config.count(kOriginal);
   return outside ? outside : keys.count(kOriginal);
@@ -116,7 +125,8 @@ void llama3_scaling(const HfConfig& config, const HfKeys& keys, std::uint32_t ma
 double yarn_attention_factor(const HfKeys& keys, double factor) {
   const auto scale = [&](double m) { return factor > 1 ? 0.1 * m * math::log(factor) + 1 : 1.0; };
   if (const auto given = keys.number("attention_factor")) return *given;
-  const double mscale = keys.number("mscale").value_or(0), all_dim = keys.number("mscale_all_dim").value_or(0);
+  const double mscale = keys.number("mscale").value_or(0),
+               all_dim = keys.number("mscale_all_dim").value_or(0);
   return mscale != 0 && all_dim != 0 ? scale(mscale) / scale(all_dim) : scale(1);
 }
 
@@ -133,7 +143,8 @@ void yarn_scaling(const HfConfig& config, const HfKeys& keys, std::uint32_t max_
   if (!keys.number("factor") && !original) needed(keys, "factor", "yarn");
   h.rope_type = kRopeYarn;
   h.rope_orig_max_seq = original.value_or(0) != 0 ? *original : max_positions;
-  const double factor = keys.number("factor").value_or(static_cast<double>(max_positions) / h.rope_orig_max_seq);
+  const double factor =
+      keys.number("factor").value_or(static_cast<double>(max_positions) / h.rope_orig_max_seq);
   h.rope_factor = static_cast<float>(factor);
   h.rope_low_freq_factor = beta(keys, "beta_fast", 32);
   h.rope_high_freq_factor = beta(keys, "beta_slow", 1);
@@ -143,17 +154,22 @@ void yarn_scaling(const HfConfig& config, const HfKeys& keys, std::uint32_t max_
 void rope(const HfConfig& config, const HfDefaults& defaults, std::uint32_t max_positions, MlbHeader& h) {
   const auto [keys, sliding] = rope_keys(config);
   if (!defaults.local_rope && !sliding.empty() && !sliding.same(keys))
-    fail(ML_E_UNSUPPORTED, "{}: other settings than those of full_attention are not supported for {}", sliding.path(), config.model_type());
-  const auto setting = [&](const char* key, double fallback) { return keys.number(key).value_or(config.number(key).value_or(fallback)); };
+    fail(ML_E_UNSUPPORTED, "{}: other settings than those of full_attention are not supported for {}",
+         sliding.path(), config.model_type());
+  const auto setting = [&](const char* key, double fallback) {
+    return keys.number(key).value_or(config.number(key).value_or(fallback));
+  };
   h.rope_theta = static_cast<float>(setting("rope_theta", defaults.rope_theta));
   const double partial = setting("partial_rotary_factor", defaults.rotary);
   if (partial != 1 && defaults.rotary == 1)
-    fail(ML_E_UNSUPPORTED, "{}: partial_rotary_factor is {}; for {} only 1 is supported", config.name(), partial, config.model_type());
+    fail(ML_E_UNSUPPORTED, "{}: partial_rotary_factor is {}; for {} only 1 is supported", config.name(),
+         partial, config.model_type());
   if (!(partial > 0 && partial <= 1))
     fail(ML_E_FORMAT, "{}: partial_rotary_factor is {}; allowed: above 0, at most 1", config.name(), partial);
   h.rot_dim = static_cast<std::uint32_t>(h.head_dim * partial);
   if (h.rot_dim == 0 && h.head_dim != 0)
-    fail(ML_E_SHAPE, "{}: partial_rotary_factor is {}: of {} dimensions none is left", config.name(), partial, h.head_dim);
+    fail(ML_E_SHAPE, "{}: partial_rotary_factor is {}: of {} dimensions none is left", config.name(), partial,
+         h.head_dim);
   const std::string type = rope_type(keys);
   if (type == "linear") {
     h.rope_type = kRopeLinear;
@@ -163,7 +179,8 @@ void rope(const HfConfig& config, const HfDefaults& defaults, std::uint32_t max_
   } else if (type == "yarn") {
     yarn_scaling(config, keys, max_positions, h);
   } else if (type != "default") {
-    fail(ML_E_UNSUPPORTED, "{}: the RoPE type is \"{}\"; supported: default, linear, llama3, yarn", keys.path(), printable(type));
+    fail(ML_E_UNSUPPORTED, "{}: the RoPE type is \"{}\"; supported: default, linear, llama3, yarn",
+         keys.path(), printable(type));
   }
 }
 
@@ -171,11 +188,12 @@ void rope(const HfConfig& config, const HfDefaults& defaults, std::uint32_t max_
 
 /// Gemma's hidden_activation counts more than its hidden_act.
 std::uint32_t activation(const HfConfig& config, bool gemma) {
-  const std::string name =
-      gemma ? config.text("hidden_activation").value_or("gelu_pytorch_tanh") : config.text("hidden_act").value_or("silu");
+  const std::string name = gemma ? config.text("hidden_activation").value_or("gelu_pytorch_tanh")
+                                 : config.text("hidden_act").value_or("silu");
   if (name == "silu" || name == "swish") return kActSilu;
   if (name == "gelu_pytorch_tanh") return kActGelu;
-  fail(ML_E_UNSUPPORTED, "{}: the activation is \"{}\"; supported: silu, gelu_pytorch_tanh", config.name(), printable(name));
+  fail(ML_E_UNSUPPORTED, "{}: the activation is \"{}\"; supported: silu, gelu_pytorch_tanh", config.name(),
+       printable(name));
 }
 
 /// Settings that change what a model computes and that no .mlb holds.
@@ -204,7 +222,8 @@ std::string source_name(const HfCheckpoint& checkpoint, std::span<const TensorNa
   if (target == "wcls") return checkpoint.lm_head().empty() ? "lm_head.weight" : checkpoint.lm_head();
   const TensorName* row = find_tensor_name(own, target == "wg" ? "wq" : target);
   if (row == nullptr)
-    fail(ML_E_UNSUPPORTED, "{}: {} has no tensor for {}", checkpoint.folder(), checkpoint.config().model_type(), a.name());
+    fail(ML_E_UNSUPPORTED, "{}: {} has no tensor for {}", checkpoint.folder(),
+         checkpoint.config().model_type(), a.name());
   return checkpoint.prefix() + with_layer(row->hf, a.layer);
 }
 
@@ -225,7 +244,8 @@ SourceTensor prepared(SourceTensor t, const MlbHeader& h, std::string_view targe
 }
 
 /// Tensors that no array uses: skipped with a note, or refused.
-void check_rest(const HfCheckpoint& checkpoint, const std::set<std::string, std::less<>>& used, ModelPlan& plan) {
+void check_rest(const HfCheckpoint& checkpoint, const std::set<std::string, std::less<>>& used,
+                ModelPlan& plan) {
   std::map<std::string_view, std::size_t> skipped;
   std::vector<std::string> extra;
   for (const auto& [name, t] : checkpoint.tensors()) {
@@ -242,17 +262,22 @@ void check_rest(const HfCheckpoint& checkpoint, const std::set<std::string, std:
       extra.push_back(printable(name));
   }
   if (!extra.empty())
-    fail(ML_E_UNSUPPORTED, "{}: no place in a .mlb for {}:{}", checkpoint.folder(), counted(extra.size(), "tensor"), listed(extra));
+    fail(ML_E_UNSUPPORTED, "{}: no place in a .mlb for {}:{}", checkpoint.folder(),
+         counted(extra.size(), "tensor"), listed(extra));
   for (const auto& [group, count] : skipped)
-    plan.notes.push_back(fmt::format("not converted: {}{} ({})", group, group.ends_with('.') ? "*" : "", counted(count, "tensor")));
+    plan.notes.push_back(fmt::format("not converted: {}{} ({})", group, group.ends_with('.') ? "*" : "",
+                                     counted(count, "tensor")));
 }
 
 }  // namespace
 
-MlbHeader hf_base_header(const HfCheckpoint& checkpoint, const HfDefaults& defaults, const StorageChoice& storage) {
+MlbHeader hf_base_header(const HfCheckpoint& checkpoint, const HfDefaults& defaults,
+                         const StorageChoice& storage) {
   const HfConfig& config = checkpoint.config();
   refuse_settings(config);
-  const auto count = [&](const char* key, std::uint32_t fallback) { return config.count(key).value_or(fallback); };
+  const auto count = [&](const char* key, std::uint32_t fallback) {
+    return config.count(key).value_or(fallback);
+  };
   MlbHeader h;
   storage.apply(h);
   h.dim = count("hidden_size", defaults.dim);
@@ -263,18 +288,23 @@ MlbHeader hf_base_header(const HfCheckpoint& checkpoint, const HfDefaults& defau
   const std::uint32_t max_positions = count("max_position_embeddings", defaults.max_seq);
   h.max_seq = std::min(max_positions, kMlbMaxCount);
   if (h.n_layers > checkpoint.tensors().size())
-    fail(ML_E_FORMAT, "{}: num_hidden_layers is {}, but the number of tensors in the files only {}", config.name(), h.n_layers,
-         checkpoint.tensors().size());
+    fail(ML_E_FORMAT, "{}: num_hidden_layers is {}, but the number of tensors in the files only {}",
+         config.name(), h.n_layers, checkpoint.tensors().size());
   const bool null_head = config.is_null("head_dim");
   h.head_dim = count("head_dim", null_head ? 0 : defaults.head_dim);
   if (h.head_dim == 0 && h.n_heads != 0) {
     if (h.dim % h.n_heads != 0)
-      fail(ML_E_SHAPE, "{}: hidden_size is {} and num_attention_heads {}; without a head_dim the first must be a multiple of the second",
+      fail(ML_E_SHAPE,
+           "{}: hidden_size is {} and num_attention_heads {}; without a head_dim the first must be a "
+           "multiple of the second",
            config.name(), h.dim, h.n_heads);
     h.head_dim = h.dim / h.n_heads;
   }
   const bool null_kv = config.is_null("num_key_value_heads");
-  h.n_kv_heads = null_kv ? h.n_heads : config.count("num_key_value_heads").value_or(default_kv_heads(checkpoint, h, defaults.kv_heads));
+  h.n_kv_heads =
+      null_kv
+          ? h.n_heads
+          : config.count("num_key_value_heads").value_or(default_kv_heads(checkpoint, h, defaults.kv_heads));
   h.norm_eps = static_cast<float>(config.number("rms_norm_eps").value_or(1e-6));
   h.act = activation(config, config.model_type().starts_with("gemma"));
   h.shared_classifier = shares_classifier(checkpoint, defaults.tied);
@@ -282,13 +312,17 @@ MlbHeader hf_base_header(const HfCheckpoint& checkpoint, const HfDefaults& defau
   return h;
 }
 
-void hf_refuse_attention_bias(const HfConfig& config) { config.refuse_unless("attention_bias", 0, "a bias on o_proj is not supported"); }
+void hf_refuse_attention_bias(const HfConfig& config) {
+  config.refuse_unless("attention_bias", 0, "a bias on o_proj is not supported");
+}
 
-std::optional<std::vector<std::uint8_t>> hf_layer_types(const HfConfig& config, std::uint32_t n_layers, std::uint8_t allowed) {
+std::optional<std::vector<std::uint8_t>> hf_layer_types(const HfConfig& config, std::uint32_t n_layers,
+                                                        std::uint8_t allowed) {
   const auto names = config.texts("layer_types");
   if (!names) return std::nullopt;
   if (names->size() != n_layers)
-    fail(ML_E_FORMAT, "{}: layer_types has {} entries; needed: one per layer ({})", config.name(), names->size(), n_layers);
+    fail(ML_E_FORMAT, "{}: layer_types has {} entries; needed: one per layer ({})", config.name(),
+         names->size(), n_layers);
   std::vector<std::uint8_t> flags;
   for (const std::string& name : *names) {
     const std::uint8_t flag = name == "full_attention"      ? 0
@@ -296,8 +330,8 @@ std::optional<std::vector<std::uint8_t>> hf_layer_types(const HfConfig& config, 
                               : name == "linear_attention"  ? kLayerLinear
                                                             : 255;
     if ((flag & ~allowed) != 0)
-      fail(ML_E_UNSUPPORTED, "{}: layer_types has \"{}\", which is not supported for {}", config.name(), printable(name),
-           config.model_type());
+      fail(ML_E_UNSUPPORTED, "{}: layer_types has \"{}\", which is not supported for {}", config.name(),
+           printable(name), config.model_type());
     flags.push_back(flag);
   }
   return flags;
@@ -310,11 +344,14 @@ std::uint32_t hf_window(const HfConfig& config, std::uint32_t fallback) {
 float hf_local_theta(const HfConfig& config, double fallback) {
   const HfKeys keys = rope_keys(config).sliding;
   if (rope_type(keys) != "default")
-    fail(ML_E_UNSUPPORTED, "{}: the RoPE type of sliding layers is \"{}\"; supported: default", keys.path(), printable(rope_type(keys)));
-  return static_cast<float>(keys.number("rope_theta").value_or(config.number("rope_local_base_freq").value_or(fallback)));
+    fail(ML_E_UNSUPPORTED, "{}: the RoPE type of sliding layers is \"{}\"; supported: default", keys.path(),
+         printable(rope_type(keys)));
+  return static_cast<float>(
+      keys.number("rope_theta").value_or(config.number("rope_local_base_freq").value_or(fallback)));
 }
 
-void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, bool norms_plus_one, ModelPlan& plan) {
+void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, bool norms_plus_one,
+               ModelPlan& plan) {
   plan.header.layer_flags = !plan.flags.empty();
   MlbCanonical canonical = canonical_mlb(plan.header, plan.flags, checkpoint.config().name());
   plan.header = canonical.header;
@@ -333,16 +370,22 @@ void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, 
     }
     const std::vector<std::uint64_t> shape = source_shape(plan.header, a);
     if (t->shape != shape) {
-      if (first) wrong.push_back(fmt::format("{} is {}; needed: [{}]", name, t->shape_text(), fmt::join(shape, ", ")));
+      if (first)
+        wrong.push_back(fmt::format("{} is {}; needed: [{}]", name, t->shape_text(), fmt::join(shape, ", ")));
     } else if (!can_decode(*t->dtype)) {
       if (first) unread.push_back(fmt::format("{} is {}", name, t->dtype->name));
     } else {
       plan.tensors.emplace(a.name(), prepared(checkpoint.source(*t), plan.header, a.tensor, norms_plus_one));
     }
   }
-  if (!missing.empty()) fail(ML_E_FORMAT, "{}: missing: {}:{}", checkpoint.folder(), counted(missing.size(), "tensor"), listed(missing));
-  if (!wrong.empty()) fail(ML_E_SHAPE, "{}: tensors have another shape than config.json says:{}", checkpoint.folder(), listed(wrong));
-  if (!unread.empty()) fail(ML_E_UNSUPPORTED, "{}: readable are F32, F16 and BF16, but:{}", checkpoint.folder(), listed(unread));
+  if (!missing.empty())
+    fail(ML_E_FORMAT, "{}: missing: {}:{}", checkpoint.folder(), counted(missing.size(), "tensor"),
+         listed(missing));
+  if (!wrong.empty())
+    fail(ML_E_SHAPE, "{}: tensors have another shape than config.json says:{}", checkpoint.folder(),
+         listed(wrong));
+  if (!unread.empty())
+    fail(ML_E_UNSUPPORTED, "{}: readable are F32, F16 and BF16, but:{}", checkpoint.folder(), listed(unread));
   check_rest(checkpoint, used, plan);
 }
 

@@ -1,5 +1,5 @@
-// What all model families need of a Hugging Face checkpoint: the settings they share, and the tensors found, checked and named. A
-// family's file in arch/ says what is its own.
+// What all model families need of a Hugging Face checkpoint: the settings they share, and the tensors found,
+// checked and named. A family's file in arch/ says what is its own.
 #pragma once
 
 #include <cstdint>
@@ -26,27 +26,32 @@ struct HfDefaults {
   bool local_rope = false;  // sliding layers have a RoPE of their own
 };
 
-/// Dimensions, norms' epsilon, RoPE and its scaling, activation, tying: the header fields that every family spells alike.
-/// Refuses by name what no .mlb holds (biases in the FFN, unknown activations and RoPE types ...).
-MlbHeader hf_base_header(const HfCheckpoint& checkpoint, const HfDefaults& defaults, const StorageChoice& storage);
+/// Dimensions, norms' epsilon, RoPE and its scaling, activation, tying: the header fields that every family
+/// spells alike. Refuses by name what no .mlb holds (biases in the FFN, unknown activations and RoPE types
+/// ...).
+MlbHeader hf_base_header(const HfCheckpoint& checkpoint, const HfDefaults& defaults,
+                         const StorageChoice& storage);
 
 /// Refuses attention_bias: for the families whose o_proj would have a bias too.
 void hf_refuse_attention_bias(const HfConfig& config);
 
-/// `layer_types` as flags (sliding_attention: kLayerWindow; linear_attention: kLayerLinear), or nothing. ML_E_UNSUPPORTED for
-/// a type whose flag is not in `allowed`, ML_E_FORMAT for a list of the wrong length.
-std::optional<std::vector<std::uint8_t>> hf_layer_types(const HfConfig& config, std::uint32_t n_layers, std::uint8_t allowed);
+/// `layer_types` as flags (sliding_attention: kLayerWindow; linear_attention: kLayerLinear), or nothing.
+/// ML_E_UNSUPPORTED for a type whose flag is not in `allowed`, ML_E_FORMAT for a list of the wrong length.
+std::optional<std::vector<std::uint8_t>> hf_layer_types(const HfConfig& config, std::uint32_t n_layers,
+                                                        std::uint8_t allowed);
 
 /// sliding_window: `fallback` where the key is missing, 0 where it is null.
 std::uint32_t hf_window(const HfConfig& config, std::uint32_t fallback);
 
-/// The RoPE base of sliding layers: rope_parameters.sliding_attention.rope_theta, or rope_local_base_freq, or `fallback`.
-/// ML_E_UNSUPPORTED if those layers are scaled.
+/// The RoPE base of sliding layers: rope_parameters.sliding_attention.rope_theta, or rope_local_base_freq, or
+/// `fallback`. ML_E_UNSUPPORTED if those layers are scaled.
 float hf_local_theta(const HfConfig& config, double fallback);
 
-/// Brings header and flags into canonical form, finds the tensor of every array and settles what is done to its rows (rotate-half to
-/// interleaved pairs; q_proj into wq and wg; with `norms_plus_one`, 1 + w for all norms but lnorm). `own`: names that are the family's.
-/// Lists all tensors that are missing, then all whose shape or type is wrong; refuses tensors that nobody uses; notes what was skipped.
-void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, bool norms_plus_one, ModelPlan& plan);
+/// Brings header and flags into canonical form, finds the tensor of every array and settles what is done to
+/// its rows (rotate-half to interleaved pairs; q_proj into wq and wg; with `norms_plus_one`, 1 + w for all
+/// norms but lnorm). `own`: names that are the family's. Lists all tensors that are missing, then all whose
+/// shape or type is wrong; refuses tensors that nobody uses; notes what was skipped.
+void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, bool norms_plus_one,
+               ModelPlan& plan);
 
 }  // namespace krafla

@@ -21,13 +21,18 @@ std::string output_stem(const std::string& name, std::string_view out) {
   fs::path base = out;
   if (out.ends_with('/') || fs::is_directory(base, ignored)) return (base / name).string();
   const fs::path ending = base.extension();
-  return (ending == ".mlb" || ending == ".mlt" || ending == ".json" ? base.replace_extension() : base).string();
+  return (ending == ".mlb" || ending == ".mlt" || ending == ".json" ? base.replace_extension() : base)
+      .string();
 }
 
 std::vector<std::string> checkpoint_files(const std::string& folder) {
-  constexpr std::string_view kNames[] = {
-      "config.json",        "model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json",
-      "chat_template.json", "special_tokens_map.json"};
+  constexpr std::string_view kNames[] = {"config.json",
+                                         "model.safetensors.index.json",
+                                         "tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "generation_config.json",
+                                         "chat_template.json",
+                                         "special_tokens_map.json"};
   std::vector<std::string> files;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
@@ -45,7 +50,8 @@ void refuse_overwriting(std::span<const std::string> outputs, std::span<const st
   for (const std::string& out : outputs)
     for (const std::string& in : inputs)
       if (fs::equivalent(out, in, ignored))
-        fail(ML_E_ARG, "{}: would be written over, but it is read{}; name another OUT", out, in == out ? "" : " as " + in);
+        fail(ML_E_ARG, "{}: would be written over, but it is read{}; name another OUT", out,
+             in == out ? "" : " as " + in);
 }
 
 }  // namespace krafla

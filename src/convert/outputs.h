@@ -11,8 +11,8 @@ namespace krafla {
 /// The last name of a path, also of "." and "folder/"; empty for the root.
 std::string last_name(const std::string& path);
 
-/// The path of what is written, without its ending: `out`, less the ending of one of a model's files if it has it (.mlb, .mlt, .json);
-/// `name` in the folder `out`; `name` itself if `out` is empty.
+/// The path of what is written, without its ending: `out`, less the ending of one of a model's files if it
+/// has it (.mlb, .mlt, .json); `name` in the folder `out`; `name` itself if `out` is empty.
 std::string output_stem(const std::string& name, std::string_view out);
 
 /// The files of a checkpoint's folder that a conversion reads, whatever of them is there.

@@ -14,7 +14,8 @@ Overlaps::Overlaps(const std::vector<std::string_view>& texts) : nodes_(1) {
     for (std::size_t depth = 0; depth < texts[i].size(); ++depth) {
       const char byte = texts[i][depth];
       const std::uint32_t parent = node;
-      const auto [it, made] = edges_.try_emplace(edge(parent, byte), static_cast<std::uint32_t>(nodes_.size()));
+      const auto [it, made] =
+          edges_.try_emplace(edge(parent, byte), static_cast<std::uint32_t>(nodes_.size()));
       node = it->second;
       if (!made) continue;
       nodes_.push_back({.text = i});

@@ -1,4 +1,5 @@
-// Whether texts overlap: Aho and Corasick's automaton (Communications of the ACM 18, 1975), linear in the texts' bytes.
+// Whether texts overlap: Aho and Corasick's automaton (Communications of the ACM 18, 1975), linear in the
+// texts' bytes.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ class Overlaps {
 
   /// Empty texts overlap nothing.
   explicit Overlaps(const std::vector<std::string_view>& texts);
-  /// The index of a text that stands within `text`, or of one that begins where `text` ends, with one common byte at least; kNone if
-  /// there is none.
+  /// The index of a text that stands within `text`, or of one that begins where `text` ends, with one common
+  /// byte at least; kNone if there is none.
   std::size_t find(std::string_view text) const;
 
  private:
@@ -28,7 +29,9 @@ class Overlaps {
   };
   /// The node of `node`'s bytes and `byte`, or of the longest suffix of them.
   std::uint32_t step(std::uint32_t node, char byte) const;
-  static std::uint64_t edge(std::uint32_t node, char byte) { return std::uint64_t{node} << 8 | static_cast<std::uint8_t>(byte); }
+  static std::uint64_t edge(std::uint32_t node, char byte) {
+    return std::uint64_t{node} << 8 | static_cast<std::uint8_t>(byte);
+  }
 
   std::vector<Node> nodes_;  // 0: no bytes
   std::unordered_map<std::uint64_t, std::uint32_t> edges_;

@@ -1,4 +1,5 @@
-// What a conversion will do, settled completely before any work: the header, and for every array of the .mlb where its rows come from.
+// What a conversion will do, settled completely before any work: the header, and for every array of the .mlb
+// where its rows come from.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +15,16 @@
 
 namespace krafla {
 
-/// A tensor of a checkpoint, whatever its container: rows of floats on demand. read_row may be called from any thread; `out` has
-/// `cols` elements. It must not outlive the checkpoint. rows.h has what is done to rows on the way.
+/// A tensor of a checkpoint, whatever its container: rows of floats on demand. read_row may be called from
+/// any thread; `out` has `cols` elements. It must not outlive the checkpoint. rows.h has what is done to rows
+/// on the way.
 struct SourceTensor {
   std::string name;  // the checkpoint's own
   std::size_t rows = 0;
   std::size_t cols = 0;
   std::function<void(std::size_t row, std::span<float> out)> read_row;  // by the checkpoint's rows
-  std::vector<std::size_t> order{};                                     // the checkpoint's row of each row; empty: the same
-  std::function<void()> release{};                                      // the pages behind it are not needed any more; may be empty
+  std::vector<std::size_t> order{};  // the checkpoint's row of each row; empty: the same
+  std::function<void()> release{};   // the pages behind it are not needed any more; may be empty
 
   std::size_t source_row(std::size_t row) const { return order.empty() ? row : order[row]; }
   void read(std::size_t row, std::span<float> out) const { read_row(source_row(row), out); }
@@ -37,8 +39,8 @@ struct ModelPlan {
   Q4Rule q4_rule = Q4Rule::search;              // for Q4_0 if nobody asks for another
 };
 
-/// Rows [row, row + rows) of an array: what a thread works on at a time, a megabyte of floats, which a core's cache holds. Of an F32
-/// array all rows.
+/// Rows [row, row + rows) of an array: what a thread works on at a time, a megabyte of floats, which a core's
+/// cache holds. Of an F32 array all rows.
 struct RowItem {
   std::size_t array;
   std::uint64_t row;

@@ -19,7 +19,8 @@ SourceTensor pick_rows(SourceTensor t, const std::vector<std::size_t>& order) {
 SourceTensor pick_cols(SourceTensor t, std::vector<std::size_t> order) {
   const std::size_t cols = t.cols;
   t.cols = order.size();
-  t.read_row = [read = std::move(t.read_row), order = std::move(order), cols](std::size_t row, std::span<float> out) {
+  t.read_row = [read = std::move(t.read_row), order = std::move(order), cols](std::size_t row,
+                                                                              std::span<float> out) {
     std::vector<float> whole(cols);  // of its own: `read` may be another such function
     read(row, whole);
     for (std::size_t i = 0; i < order.size(); ++i) out[i] = whole[order[i]];
@@ -41,7 +42,8 @@ SourceTensor heads_from_halves(SourceTensor t, const MlbHeader& h, std::string_v
   const std::size_t head = h.head_size();
   if (h.attn_gate != 0 && (target == "wq" || target == "wg")) {
     std::vector<std::size_t> order(t.rows / 2);
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i / head * 2 * head + i % head + (target == "wg" ? head : 0);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      order[i] = i / head * 2 * head + i % head + (target == "wg" ? head : 0);
     t = pick_rows(std::move(t), order);
   }
   constexpr std::string_view kRotated[] = {"wq", "wk", "bq", "bk", "q_norm", "k_norm"};

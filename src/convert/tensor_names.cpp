@@ -46,7 +46,8 @@ std::string with_layer(std::string_view pattern, int layer) {
 
 std::string listed(const std::vector<std::string>& entries) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(entries.size(), kMostListed); ++i) text += (i == 0 ? " " : "; ") + entries[i];
+  for (std::size_t i = 0; i < std::min(entries.size(), kMostListed); ++i)
+    text += (i == 0 ? " " : "; ") + entries[i];
   if (entries.size() > kMostListed) text += fmt::format("; and {} more", entries.size() - kMostListed);
   return text;
 }

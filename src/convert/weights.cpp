@@ -1,4 +1,5 @@
-// The weights of a planned model, quantized on all threads and streamed into the .mlb: work is groups of rows.
+// The weights of a planned model, quantized on all threads and streamed into the .mlb: work is groups of
+// rows.
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -58,9 +59,10 @@ struct ClassName {
 };
 
 const std::vector<ClassName>& classes() {
-  static const std::vector<ClassName> all = {{"tok_emb", {"tok_emb"}}, {"wcls", {"wcls"}},     {"wq wk wg", {"wq", "wk", "wg", "lqkv"}},
-                                             {"wv", {"wv", "lz"}},     {"wo", {"wo", "lout"}}, {"lb la", {"lb", "la"}},
-                                             {"w1 w3", {"w1", "w3"}},  {"w2", {"w2"}}};
+  static const std::vector<ClassName> all = {
+      {"tok_emb", {"tok_emb"}}, {"wcls", {"wcls"}},     {"wq wk wg", {"wq", "wk", "wg", "lqkv"}},
+      {"wv", {"wv", "lz"}},     {"wo", {"wo", "lout"}}, {"lb la", {"lb", "la"}},
+      {"w1 w3", {"w1", "w3"}},  {"w2", {"w2"}}};
   return all;
 }
 
@@ -75,7 +77,8 @@ class WeightsJob {
         items_(row_items(writer_.arrays())) {
     if (!options.imatrix.empty()) {
       if (rule_ == Q4Rule::round)
-        fail(ML_E_ARG, "{}: the Q4_0 rule round weights nothing; an importance matrix needs search", options.imatrix);
+        fail(ML_E_ARG, "{}: the Q4_0 rule round weights nothing; an importance matrix needs search",
+             options.imatrix);
       importance_.emplace(options.imatrix, plan.header, plan.flags);
     }
     deviations_.resize(items_.size());
@@ -89,7 +92,9 @@ class WeightsJob {
   ConvertSummary run(std::span<OutputFile* const> companions) {
     ThreadPool pool(options_.threads);
     buffers_.resize(static_cast<std::size_t>(pool.size()));
-    pool.run(items_.size(), [&](std::size_t item, int thread) { guarded(item, buffers_[static_cast<std::size_t>(thread)]); });
+    pool.run(items_.size(), [&](std::size_t item, int thread) {
+      guarded(item, buffers_[static_cast<std::size_t>(thread)]);
+    });
     if (error_) std::rethrow_exception(error_);
     if (options_.progress) options_.progress({total_, total_});
     writer_.commit(companions);
@@ -109,7 +114,8 @@ class WeightsJob {
       if (error_ && item > error_item_) return;
     }
     try {
-      if (options_.cancelled && options_.cancelled()) fail(ML_E_CANCELLED, "the conversion was cancelled; nothing was written");
+      if (options_.cancelled && options_.cancelled())
+        fail(ML_E_CANCELLED, "the conversion was cancelled; nothing was written");
       convert(item, buffers);
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -205,7 +211,8 @@ class WeightsJob {
       Deviation sum;
       for (std::size_t i = 0; i < items_.size(); ++i) {
         const MlbArray& a = writer_.arrays()[items_[i].array];
-        if (!a.quantized() || std::find(c.tensors.begin(), c.tensors.end(), a.tensor) == c.tensors.end()) continue;
+        if (!a.quantized() || std::find(c.tensors.begin(), c.tensors.end(), a.tensor) == c.tensors.end())
+          continue;
         e.type = a.kind == MlbKind::q4_0 ? MatrixType::q4_0 : MatrixType::q8_0;
         e.weights += items_[i].rows * a.cols;
         sum.error += deviations_[i].error;

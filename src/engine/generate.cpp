@@ -13,12 +13,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-/// Feeds what the session lacks of the prompt; the last row's logits are wanted. False if it was cancelled. Where an importance matrix is
-/// collected, batches are gone through to their end.
-bool prefill(const Model& model, Context& context, Batch& batch, Session& session, std::span<const std::int32_t> prompt,
-             const GenerateOptions& options) {
+/// Feeds what the session lacks of the prompt; the last row's logits are wanted. False if it was cancelled.
+/// Where an importance matrix is collected, batches are gone through to their end.
+bool prefill(const Model& model, Context& context, Batch& batch, Session& session,
+             std::span<const std::int32_t> prompt, const GenerateOptions& options) {
   // The next prompt may differ from this one in how the answer is opened.
   constexpr std::size_t kOpening = 16;
   const std::size_t place = prompt.size() > kOpening ? prompt.size() - kOpening : 0;
@@ -27,20 +29,23 @@ bool prefill(const Model& model, Context& context, Batch& batch, Session& sessio
     if (options.cancelled && options.cancelled()) return false;
     const std::size_t at = session.length();
     const std::size_t end = std::min({prompt.size(), at + options.chunk, at < place ? place : prompt.size()});
-    if (!session.feed(model, context, batch, prompt.subspan(at, end - at), end == prompt.size())) return false;
+    if (!session.feed(model, context, batch, prompt.subspan(at, end - at), end == prompt.size()))
+      return false;
     if (end == place || end == prompt.size()) session.keep();
   }
   batch.cancelled = nullptr;
   return true;
 }
 
-std::size_t context_limit(const Model& model, std::span<const std::int32_t> prompt, const GenerateOptions& options) {
+std::size_t context_limit(const Model& model, std::span<const std::int32_t> prompt,
+                          const GenerateOptions& options) {
   const std::size_t limit = options.context != 0 ? options.context : model.header().max_seq;
   if (limit > model.header().max_seq)
     fail(ML_E_ARG, "a context of {} was asked for; the model's max_seq is {}", limit, model.header().max_seq);
   if (prompt.empty()) fail(ML_E_ARG, "the prompt is empty");
   if (prompt.size() >= limit)
-    fail(ML_E_ARG, "the prompt has {}; the context of {} leaves no room for an answer", counted(prompt.size(), "token"), limit);
+    fail(ML_E_ARG, "the prompt has {}; the context of {} leaves no room for an answer",
+         counted(prompt.size(), "token"), limit);
   return limit;
 }
 
@@ -52,7 +57,8 @@ class AnswerText {
     for (const std::string& text : options.shown) shown_.push_back(tokenizer.find(text));
   }
   void push(std::int32_t id) {
-    if (!tokenizer_.is_control(id) || std::find(shown_.begin(), shown_.end(), id) != shown_.end()) emit(decoder_.push(id));
+    if (!tokenizer_.is_control(id) || std::find(shown_.begin(), shown_.end(), id) != shown_.end())
+      emit(decoder_.push(id));
   }
   void finish() { emit(decoder_.finish()); }
 
@@ -76,8 +82,11 @@ bool Session::rewinds() const {
 std::size_t Session::reuse(std::span<const std::int32_t> prompt) {
   const auto shared = [&](const State& state) {
     const std::size_t most = std::min(state.ids.size(), prompt.empty() ? 0 : prompt.size() - 1);
-    return static_cast<std::size_t>(
-        std::mismatch(state.ids.begin(), state.ids.begin() + static_cast<std::ptrdiff_t>(most), prompt.begin()).first - state.ids.begin());
+    return static_cast<std::size_t>(std::mismatch(state.ids.begin(),
+                                                  state.ids.begin() + static_cast<std::ptrdiff_t>(most),
+                                                  prompt.begin())
+                                        .first -
+                                    state.ids.begin());
   };
   std::erase_if(kept_, [&](const State& state) { return shared(state) < state.ids.size(); });
   const std::size_t same = shared(now_);
@@ -93,7 +102,8 @@ std::size_t Session::reuse(std::span<const std::int32_t> prompt) {
   return now_.ids.size();
 }
 
-bool Session::feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens, bool last_wanted) {
+bool Session::feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens,
+                   bool last_wanted) {
   rows_.clear();
   for (const std::int32_t token : tokens) rows_.push_back({&now_.sequence, token, false});
   if (!rows_.empty()) rows_.back().wants_logits = last_wanted;
@@ -115,8 +125,8 @@ void Session::keep() {
   kept_.push_back(now_);
 }
 
-Generation generate(const Model& model, const Tokenizer& tokenizer, Context& context, std::span<const std::int32_t> prompt,
-                    const GenerateOptions& options) {
+Generation generate(const Model& model, const Tokenizer& tokenizer, Context& context,
+                    std::span<const std::int32_t> prompt, const GenerateOptions& options) {
   Session session(model, options.kv);
   return generate(model, tokenizer, context, session, prompt, options);
 }
@@ -140,7 +150,8 @@ Generation generate(const Model& model, const Tokenizer& tokenizer, Context& con
   const auto answer_start = Clock::now();
   while (running) {
     classify(model, context, batch, 0, 1, logits.data());
-    const std::int32_t id = sampler.sample(logits, text, {.position = static_cast<std::uint32_t>(text.size())});
+    const std::int32_t id =
+        sampler.sample(logits, text, {.position = static_cast<std::uint32_t>(text.size())});
     if (std::find(options.end_ids.begin(), options.end_ids.end(), id) != options.end_ids.end()) {
       result.finish = Finish::stop;
       break;

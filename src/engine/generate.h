@@ -18,15 +18,18 @@ namespace krafla {
 struct GenerateOptions {
   SamplingOptions sampling;
   std::size_t max_tokens = static_cast<std::size_t>(-1);  ///< tokens of the answer at most
-  std::size_t context = 0;                                ///< positions of prompt and answer at most; 0: the model's max_seq
-  std::size_t chunk = 256;                                ///< prompt tokens a forward call; changes no bit of the answer
+  std::size_t context = 0;  ///< positions of prompt and answer at most; 0: the model's max_seq
+  std::size_t chunk = 256;  ///< prompt tokens a forward call; changes no bit of the answer
   KvType kv = KvType::f16;
-  bool continues = false;                         ///< the answer's text goes on from the prompt's: its first space stays
-  Mli* importance = nullptr;                      ///< where the inputs of the matrices are added up, if anywhere (formats/mli.h)
-  std::vector<std::int32_t> end_ids;              ///< ids that end the answer; not part of it
-  std::vector<std::string> shown;                 ///< control tokens that the answer's text shows (answer_markers()); it lacks the others
-  std::function<void(std::string_view)> on_text;  ///< pieces of the answer as they come, whole UTF-8 characters
-  std::function<bool()> cancelled;                ///< asked before each token of the answer and, in the prompt, each layer; true ends it
+  bool continues = false;     ///< the answer's text goes on from the prompt's: its first space stays
+  Mli* importance = nullptr;  ///< where the inputs of the matrices are added up, if anywhere (formats/mli.h)
+  std::vector<std::int32_t> end_ids;  ///< ids that end the answer; not part of it
+  std::vector<std::string>
+      shown;  ///< control tokens that the answer's text shows (answer_markers()); it lacks the others
+  std::function<void(std::string_view)>
+      on_text;  ///< pieces of the answer as they come, whole UTF-8 characters
+  std::function<bool()>
+      cancelled;  ///< asked before each token of the answer and, in the prompt, each layer; true ends it
 };
 
 enum class Finish {
@@ -44,20 +47,24 @@ struct Generation {
   std::size_t kv_bytes = 0;   ///< memory of the pages
 };
 
-/// A text that is computed once and continued: its keys, values and linear layers' state stay between calls of generate(). Of a prompt,
-/// the beginning it shares with what is held is not computed anew; no bit of the answer depends on it.
+/// A text that is computed once and continued: its keys, values and linear layers' state stay between calls
+/// of generate(). Of a prompt, the beginning it shares with what is held is not computed anew; no bit of the
+/// answer depends on it.
 class Session {
  public:
   /// The model must outlive it.
-  Session(const Model& model, KvType kv) : pool_(std::make_unique<PagePool>(KvLayout(model.mlb(), kv))), now_{Sequence(*pool_), {}} {}
+  Session(const Model& model, KvType kv)
+      : pool_(std::make_unique<PagePool>(KvLayout(model.mlb(), kv))), now_{Sequence(*pool_), {}} {}
 
-  /// Goes back to the longest known beginning of `prompt` but its last token, whose logits are needed. The positions that are held.
+  /// Goes back to the longest known beginning of `prompt` but its last token, whose logits are needed. The
+  /// positions that are held.
   std::size_t reuse(std::span<const std::int32_t> prompt);
-  /// Runs the rows' tokens, `last_wanted`: the last one's logits are wanted. False if batch.cancelled gave it up: then the session is what
-  /// it was before. After an error it is empty.
-  bool feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens, bool last_wanted);
-  /// Remembers this place. Models whose layers keep no past (linear ones, sliding windows) can only go back to such places; the last few
-  /// stay.
+  /// Runs the rows' tokens, `last_wanted`: the last one's logits are wanted. False if batch.cancelled gave it
+  /// up: then the session is what it was before. After an error it is empty.
+  bool feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens,
+            bool last_wanted);
+  /// Remembers this place. Models whose layers keep no past (linear ones, sliding windows) can only go back
+  /// to such places; the last few stay.
   void keep();
   std::size_t length() const { return now_.ids.size(); }
   std::size_t kv_bytes() const { return pool_->bytes(); }
@@ -75,12 +82,14 @@ class Session {
   std::vector<BatchRow> rows_;
 };
 
-/// Answers `prompt`. The ids depend on model, prompt, sampling options and KV type alone: not on threads, chunks or machine.
-/// ML_E_ARG if the prompt is empty or does not leave room for one token in the context; ML_E_NUMERIC for NaN logits.
-Generation generate(const Model& model, const Tokenizer& tokenizer, Context& context, std::span<const std::int32_t> prompt,
-                    const GenerateOptions& options);
+/// Answers `prompt`. The ids depend on model, prompt, sampling options and KV type alone: not on threads,
+/// chunks or machine. ML_E_ARG if the prompt is empty or does not leave room for one token in the context;
+/// ML_E_NUMERIC for NaN logits.
+Generation generate(const Model& model, const Tokenizer& tokenizer, Context& context,
+                    std::span<const std::int32_t> prompt, const GenerateOptions& options);
 
-/// The same, going on from what `session` holds (of the KV type it was made with); it then holds the prompt and the answer.
+/// The same, going on from what `session` holds (of the KV type it was made with); it then holds the prompt
+/// and the answer.
 Generation generate(const Model& model, const Tokenizer& tokenizer, Context& context, Session& session,
                     std::span<const std::int32_t> prompt, const GenerateOptions& options);
 

@@ -16,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Reads single keys of one JSON object; a key that is not there or null gives nothing, one of the wrong type ML_E_FORMAT.
+/// Reads single keys of one JSON object; a key that is not there or null gives nothing, one of the wrong type
+/// ML_E_FORMAT.
 class Keys {
  public:
   Keys(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
@@ -105,7 +106,8 @@ ModelFiles find_model_files(const std::string& name) {
   if (name == stem && fs::exists(name, ignored)) {
     const MappedFile file(name);
     const bool gguf = starts_with(file.bytes(), "GGUF");
-    fail(ML_E_FORMAT, "{}: is {}", name, gguf ? "a GGUF file; make a .mlb of it with `krafla convert`" : "not a .mlb file");
+    fail(ML_E_FORMAT, "{}: is {}", name,
+         gguf ? "a GGUF file; make a .mlb of it with `krafla convert`" : "not a .mlb file");
   }
   fail(ML_E_IO, "{}: there is no such file", files.mlb);
 }
@@ -116,10 +118,12 @@ ModelInfo read_model_info(const std::string& path) {
   if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return info;
   const MappedFile file(path);
   const auto root = parse_json<Json>(as_text(file.bytes()));
-  if (root.is_discarded()) fail(ML_E_FORMAT, "{}: is not valid JSON, or nests deeper than {}", path, kMostNested);
+  if (root.is_discarded())
+    fail(ML_E_FORMAT, "{}: is not valid JSON, or nests deeper than {}", path, kMostNested);
   if (!root.is_object()) fail(ML_E_FORMAT, "{}: must hold a JSON object", path);
   const Keys keys(root, path);
-  if (const Json* format = keys.find("format"); format != nullptr && *format != 1) keys.wrong("format", *format, "1");
+  if (const Json* format = keys.find("format"); format != nullptr && *format != 1)
+    keys.wrong("format", *format, "1");
   info.name = keys.text("name");
   info.source = keys.text("source");
   info.license = keys.text("license");

@@ -1,4 +1,5 @@
-// The three files of a model, NAME.mlb, NAME.mlt and NAME.json, and what the JSON says (docs/formats/json.md).
+// The three files of a model, NAME.mlb, NAME.mlt and NAME.json, and what the JSON says
+// (docs/formats/json.md).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,9 @@ struct ModelFiles {
   std::string mlb, mlt, json;
 };
 
-/// `name` is any of the three paths, or their common part NAME. When there is no NAME.mlb: ML_E_FORMAT if `name` is a
-/// file of another kind, else ML_E_IO; the message says what is there instead (a folder, a GGUF) and what to do.
+/// `name` is any of the three paths, or their common part NAME. When there is no NAME.mlb: ML_E_FORMAT if
+/// `name` is a file of another kind, else ML_E_IO; the message says what is there instead (a folder, a GGUF)
+/// and what to do.
 ModelFiles find_model_files(const std::string& name);
 
 /// Default sampling of a model, where the JSON gives it.
@@ -35,9 +37,8 @@ struct ModelInfo {
   SamplingDefaults sampling;
 };
 
-/// Reads the JSON; a missing file gives an empty ModelInfo. ML_E_IO for one that cannot be read, ML_E_FORMAT for
-/// broken JSON, another "format" than 1 or a key of the wrong type, named.
-/// Unknown keys are ignored.
+/// Reads the JSON; a missing file gives an empty ModelInfo. ML_E_IO for one that cannot be read, ML_E_FORMAT
+/// for broken JSON, another "format" than 1 or a key of the wrong type, named. Unknown keys are ignored.
 ModelInfo read_model_info(const std::string& path);
 
 }  // namespace krafla

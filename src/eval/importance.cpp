@@ -16,11 +16,12 @@ Mli start_importance(const Model& model) {
   return sums;
 }
 
-void measure_importance(const Model& model, Context& context, std::span<const std::int32_t> ids, const ImportanceOptions& options,
-                        Mli& sums) {
+void measure_importance(const Model& model, Context& context, std::span<const std::int32_t> ids,
+                        const ImportanceOptions& options, Mli& sums) {
   if (ids.empty() || (ids.size() == 1 && ids[0] == options.bos)) fail(ML_E_ARG, "the text has no tokens");
   if (options.ctx < 1 || options.ctx > model.header().max_seq)
-    fail(ML_E_ARG, "a window of {} tokens was asked for; allowed: 1 to the model's max_seq of {}", options.ctx, model.header().max_seq);
+    fail(ML_E_ARG, "a window of {} tokens was asked for; allowed: 1 to the model's max_seq of {}",
+         options.ctx, model.header().max_seq);
   std::size_t count = (ids.size() + options.ctx - 1) / options.ctx;
   if (options.windows != 0) count = std::min(count, options.windows);
 
@@ -35,7 +36,8 @@ void measure_importance(const Model& model, Context& context, std::span<const st
     Sequence sequence(pool);
     for (std::size_t i = 0; i < window.size(); i += rows.size()) {
       rows.clear();
-      for (std::size_t j = i; j < std::min(window.size(), i + options.batch); ++j) rows.push_back({&sequence, window[j], true});
+      for (std::size_t j = i; j < std::min(window.size(), i + options.batch); ++j)
+        rows.push_back({&sequence, window[j], true});
       forward(model, context, batch, rows);
       classifier_input(model, context, batch, 0, rows.size());
     }

@@ -19,13 +19,14 @@ struct ImportanceOptions {
   std::function<void(std::size_t done, std::size_t windows)> progress;  ///< called after each window
 };
 
-/// Sums to start from for `model`: ML_E_SHAPE if it has a linear-attention layer that the file has no place for.
+/// Sums to start from for `model`: ML_E_SHAPE if it has a linear-attention layer that the file has no place
+/// for.
 Mli start_importance(const Model& model);
 
-/// Adds the inputs of every matrix at every position of `ids`, the classifier's too (its logits are not computed). The last window may be
-/// shorter than ctx. ML_E_ARG if there are no ids, or ctx is 0 or beyond the model's max_seq; ML_E_NUMERIC for an
-/// input that is NaN or infinite, after the window it is in.
-void measure_importance(const Model& model, Context& context, std::span<const std::int32_t> ids, const ImportanceOptions& options,
-                        Mli& sums);
+/// Adds the inputs of every matrix at every position of `ids`, the classifier's too (its logits are not
+/// computed). The last window may be shorter than ctx. ML_E_ARG if there are no ids, or ctx is 0 or beyond
+/// the model's max_seq; ML_E_NUMERIC for an input that is NaN or infinite, after the window it is in.
+void measure_importance(const Model& model, Context& context, std::span<const std::int32_t> ids,
+                        const ImportanceOptions& options, Mli& sums);
 
 }  // namespace krafla

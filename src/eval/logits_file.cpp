@@ -12,10 +12,14 @@ constexpr std::size_t kHeaderBytes = 32, kAlign = 64;
 constexpr std::uint32_t kMaxVocab = 1u << 24;
 
 /// Where the rows begin.
-constexpr std::uint64_t rows_offset(std::uint64_t n_ids) { return (kHeaderBytes + 4 * n_ids + kAlign - 1) / kAlign * kAlign; }
+constexpr std::uint64_t rows_offset(std::uint64_t n_ids) {
+  return (kHeaderBytes + 4 * n_ids + kAlign - 1) / kAlign * kAlign;
+}
 
-void check_range(std::string_view name, const char* field, std::uint64_t value, std::uint64_t low, std::uint64_t high) {
-  if (value < low || value > high) fail(ML_E_FORMAT, "{}: {} is {}; allowed: {} to {}", name, field, value, low, high);
+void check_range(std::string_view name, const char* field, std::uint64_t value, std::uint64_t low,
+                 std::uint64_t high) {
+  if (value < low || value > high)
+    fail(ML_E_FORMAT, "{}: {} is {}; allowed: {} to {}", name, field, value, low, high);
 }
 
 void check_ids(std::string_view name, const ScoredText& text) {
@@ -25,18 +29,22 @@ void check_ids(std::string_view name, const ScoredText& text) {
 }
 
 void check_field(std::string_view name, const char* field, std::int64_t found, std::int64_t wanted) {
-  if (found != wanted) fail(ML_E_SHAPE, "{}: {} is {}; allowed: {}, as for the text it is compared on", name, field, found, wanted);
+  if (found != wanted)
+    fail(ML_E_SHAPE, "{}: {} is {}; allowed: {}, as for the text it is compared on", name, field, found,
+         wanted);
 }
 
 }  // namespace
 
 SavedLogits parse_saved_logits(Bytes file, std::string_view name) {
   if (file.size() < kHeaderBytes)
-    fail(ML_E_FORMAT, "{}: the header needs {} bytes, but the file has {}; it is cut short or no file of logits", name, kHeaderBytes,
-         file.size());
+    fail(ML_E_FORMAT,
+         "{}: the header needs {} bytes, but the file has {}; it is cut short or no file of logits", name,
+         kHeaderBytes, file.size());
   ByteReader in(file, name);
   if (std::memcmp(in.take(4, "magic").data(), "MLL1", 4) != 0)
-    fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLL1\"", name, file[0], file[1], file[2], file[3]);
+    fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLL1\"", name, file[0],
+         file[1], file[2], file[3]);
   const auto version = in.read<std::uint32_t>("version");
   if (version != 1) fail(ML_E_FORMAT, "{}: version is {}; allowed: 1", name, version);
   SavedLogits out;
@@ -54,8 +62,8 @@ SavedLogits parse_saved_logits(Bytes file, std::string_view name) {
   if (text.bos < -1 || text.bos >= static_cast<std::int64_t>(text.vocab))
     fail(ML_E_FORMAT, "{}: bos is {}; allowed: -1 to {}", name, text.bos, text.vocab - 1);
   if (!covers(text.windows))
-    fail(ML_E_FORMAT, "{}: n_ids is {}; that is not what {} windows of {} tokens with stride {} cover", name, text.windows.n_ids,
-         text.windows.count, text.windows.ctx, text.windows.stride);
+    fail(ML_E_FORMAT, "{}: n_ids is {}; that is not what {} windows of {} tokens with stride {} cover", name,
+         text.windows.n_ids, text.windows.count, text.windows.ctx, text.windows.stride);
 
   const Bytes ids = in.take(4 * std::uint64_t{text.windows.n_ids}, "ids");
   text.ids = {reinterpret_cast<const std::int32_t*>(ids.data()), text.windows.n_ids};
@@ -65,8 +73,8 @@ SavedLogits parse_saved_logits(Bytes file, std::string_view name) {
   // rows is below 2^32 (n_ids is) and vocab at most 2^24.
   const std::uint64_t size = rows_offset(text.windows.n_ids) + 4 * (text.windows.rows() * text.vocab);
   if (file.size() != size)
-    fail(ML_E_FORMAT, "{}: the size is {} bytes; allowed: {} for {} rows of {} logits", name, file.size(), size, text.windows.rows(),
-         text.vocab);
+    fail(ML_E_FORMAT, "{}: the size is {} bytes; allowed: {} for {} rows of {} logits", name, file.size(),
+         size, text.windows.rows(), text.vocab);
   out.rows = {reinterpret_cast<const float*>(file.data() + in.position()), in.remaining() / sizeof(float)};
   return out;
 }
@@ -81,13 +89,15 @@ void check_same_text(const ScoredText& saved, const ScoredText& wanted, std::str
   check_field(name, "bos", saved.bos, wanted.bos);
   for (std::size_t i = 0; i < saved.ids.size(); ++i)
     if (saved.ids[i] != wanted.ids[i])
-      fail(ML_E_SHAPE, "{}: token {} is {}; allowed: {}, as for the text it is compared on", name, i, saved.ids[i], wanted.ids[i]);
+      fail(ML_E_SHAPE, "{}: token {} is {}; allowed: {}, as for the text it is compared on", name, i,
+           saved.ids[i], wanted.ids[i]);
 }
 
 LogitsWriter::LogitsWriter(const std::string& path, const ScoredText& text)
     : file_(path), vocab_(text.vocab), missing_(text.windows.rows()) {
   if (text.windows.n_ids > UINT32_MAX)
-    fail(ML_E_ARG, "{}: a text of {} tokens does not fit; take fewer windows (--chunks)", path, text.windows.n_ids);
+    fail(ML_E_ARG, "{}: a text of {} tokens does not fit; take fewer windows (--chunks)", path,
+         text.windows.n_ids);
   const auto word = [](std::size_t value) { return static_cast<std::uint32_t>(value); };
   const std::uint32_t head[] = {1,
                                 word(text.vocab),
@@ -104,7 +114,8 @@ LogitsWriter::LogitsWriter(const std::string& path, const ScoredText& text)
 }
 
 void LogitsWriter::add(std::span<const float> row) {
-  if (row.size() != vocab_ || missing_ == 0) fail(ML_E_ARG, "a row of {} logits does not belong to the file", row.size());
+  if (row.size() != vocab_ || missing_ == 0)
+    fail(ML_E_ARG, "a row of {} logits does not belong to the file", row.size());
   file_.write(row.data(), row.size_bytes());
   --missing_;
 }

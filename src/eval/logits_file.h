@@ -1,4 +1,5 @@
-// MLL1, the saved logits of a text's scored positions (docs/formats/logits.md): views into the mapped file, and a writer.
+// MLL1, the saved logits of a text's scored positions (docs/formats/logits.md): views into the mapped file,
+// and a writer.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct SavedLogits {
   std::span<const float> row(std::size_t i) const { return rows.subspan(i * text.vocab, text.vocab); }
 };
 
-/// Parses a file; `file` is aligned to 4 bytes (a mapping is). ML_E_FORMAT naming the field, as the page lists them.
+/// Parses a file; `file` is aligned to 4 bytes (a mapping is). ML_E_FORMAT naming the field, as the page
+/// lists them.
 SavedLogits parse_saved_logits(Bytes file, std::string_view name);
 
 /// Whether rows were saved for exactly this text: ML_E_SHAPE naming the first difference.

@@ -21,7 +21,8 @@ struct RowScore {
   bool same_top = false;
 };
 
-RowScore score_row(std::span<const float> row, std::optional<std::span<const float>> base, std::size_t token) {
+RowScore score_row(std::span<const float> row, std::optional<std::span<const float>> base,
+                   std::size_t token) {
   RowScore out;
   const LogSoftmax log_q(row);
   out.finite = log_q.finite;
@@ -39,12 +40,14 @@ RowScore score_row(std::span<const float> row, std::optional<std::span<const flo
 
 class Scorer {
  public:
-  Scorer(const ScoredText& text, RowSource& model, RowSource* base, LogitsWriter* save, ThreadPool& threads, const ScoreOptions& options)
+  Scorer(const ScoredText& text, RowSource& model, RowSource* base, LogitsWriter* save, ThreadPool& threads,
+         const ScoreOptions& options)
       : text_(text), model_(model), base_(base), save_(save), threads_(threads), options_(options) {
     const auto rows = static_cast<std::size_t>(text.windows.rows());
     scores_.nll.reserve(rows);
     if (base == nullptr) return;
-    for (std::vector<double>* values : {&scores_.base_nll, &scores_.kl, &scores_.dp, &scores_.same_top}) values->reserve(rows);
+    for (std::vector<double>* values : {&scores_.base_nll, &scores_.kl, &scores_.dp, &scores_.same_top})
+      values->reserve(rows);
   }
 
   Scores run() {
@@ -55,7 +58,8 @@ class Scorer {
       if (base_ != nullptr) base_->begin_window();
       const std::size_t end = window_.count - 1;  // nothing is expected of the last token
       for (std::size_t i = 0; i < end; i += options_.batch) feed(i, std::min(end, i + options_.batch));
-      if (options_.progress) options_.progress(index_ + 1, math::exp(total_ / static_cast<double>(scores_.nll.size())));
+      if (options_.progress)
+        options_.progress(index_ + 1, math::exp(total_ / static_cast<double>(scores_.nll.size())));
     }
     return std::move(scores_);
   }
@@ -78,10 +82,13 @@ class Scorer {
     const auto row_of = [&](const float* all, const RowSource& source, std::size_t i) {
       return std::span<const float>(all + i * source.stride(), text_.vocab);
     };
-    const auto token_after = [&](std::size_t i) { return static_cast<std::size_t>(ids_[first + from + i + 1]); };
+    const auto token_after = [&](std::size_t i) {
+      return static_cast<std::size_t>(ids_[first + from + i + 1]);
+    };
     RowScore results[kRows];
     threads_.run(count, [&](std::size_t i, int) {
-      results[i] = score_row(row_of(rows, model_, i), base ? std::optional(row_of(base, *base_, i)) : std::nullopt, token_after(i));
+      results[i] = score_row(row_of(rows, model_, i),
+                             base ? std::optional(row_of(base, *base_, i)) : std::nullopt, token_after(i));
     });
     for (std::size_t i = 0; i < count; ++i) {
       check(results[i], first + from + i);
@@ -92,8 +99,8 @@ class Scorer {
 
   void check(const RowScore& row, std::size_t position) const {
     if (!row.finite || !row.base_finite)
-      fail(ML_E_NUMERIC, "window {}, position {} (token {} of the text): a logit {}is NaN or infinite", index_, position,
-           window_.begin + position, row.finite ? "of the base " : "");
+      fail(ML_E_NUMERIC, "window {}, position {} (token {} of the text): a logit {}is NaN or infinite",
+           index_, position, window_.begin + position, row.finite ? "of the base " : "");
   }
 
   void add(const RowScore& row) {
@@ -121,8 +128,8 @@ class Scorer {
 
 }  // namespace
 
-Scores score_text(const ScoredText& text, RowSource& model, RowSource* base, LogitsWriter* save, ThreadPool& threads,
-                  const ScoreOptions& options) {
+Scores score_text(const ScoredText& text, RowSource& model, RowSource* base, LogitsWriter* save,
+                  ThreadPool& threads, const ScoreOptions& options) {
   return Scorer(text, model, base, save, threads, options).run();
 }
 
@@ -132,7 +139,8 @@ Estimate mean_of(std::span<const double> values) {
   for (const double value : values) sum += value;
   const double mean = sum / n;
   for (const double value : values) squares += (value - mean) * (value - mean);
-  return {mean, values.size() > 1 ? std::sqrt(squares / n / (n - 1)) : std::numeric_limits<double>::quiet_NaN()};
+  return {mean,
+          values.size() > 1 ? std::sqrt(squares / n / (n - 1)) : std::numeric_limits<double>::quiet_NaN()};
 }
 
 Estimate exp_of(Estimate log) {
@@ -153,7 +161,8 @@ Divergence summarize(const Scores& scores) {
   out.base_ppl = exp_of(mean_of(scores.base_nll));
   std::vector<double> values(scores.nll.size());
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = scores.nll[i] - scores.base_nll[i];
-  out.ppl_ratio = exp_of(mean_of(values));  // of paired differences: what both find hard does not blur the ratio
+  out.ppl_ratio =
+      exp_of(mean_of(values));  // of paired differences: what both find hard does not blur the ratio
 
   out.kl = mean_of(scores.kl);
   values = scores.kl;

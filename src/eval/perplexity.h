@@ -1,5 +1,5 @@
-// How well a model predicts a text, and how far its predictions are from another's. The same text, model and options give the same
-// figures for any number of threads, any batch and any machine.
+// How well a model predicts a text, and how far its predictions are from another's. The same text, model and
+// options give the same figures for any number of threads, any batch and any machine.
 #pragma once
 
 #include <cstddef>
@@ -28,10 +28,11 @@ struct Scores {
   std::vector<double> same_top;  // 1 if both think the same token the likeliest, else 0
 };
 
-/// Reads the text window by window. Only the first text.vocab logits of a row count. `base` and `save` may be null. Memory does not grow
-/// with vocab × window. ML_E_NUMERIC for a logit that is NaN or infinite, naming window and position.
-Scores score_text(const ScoredText& text, RowSource& model, RowSource* base, LogitsWriter* save, ThreadPool& threads,
-                  const ScoreOptions& options);
+/// Reads the text window by window. Only the first text.vocab logits of a row count. `base` and `save` may be
+/// null. Memory does not grow with vocab × window. ML_E_NUMERIC for a logit that is NaN or infinite, naming
+/// window and position.
+Scores score_text(const ScoredText& text, RowSource& model, RowSource* base, LogitsWriter* save,
+                  ThreadPool& threads, const ScoreOptions& options);
 
 /// A figure and its standard error.
 struct Estimate {
@@ -39,7 +40,8 @@ struct Estimate {
   double error = 0;
 };
 
-/// Mean and standard error sqrt(Σ(x - mean)² / n / (n - 1)) (NaN, unknown, for one value); float64, ascending.
+/// Mean and standard error sqrt(Σ(x - mean)² / n / (n - 1)) (NaN, unknown, for one value); float64,
+/// ascending.
 Estimate mean_of(std::span<const double> values);
 
 /// exp of a mean, its error carried over: exp(value) · error.

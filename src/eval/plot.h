@@ -20,10 +20,12 @@ struct Plot {
   std::vector<PlotLine> lines;
 };
 
-/// The plot as a whole SVG file, UTF-8. Names may hold any characters; those that XML does not allow become question marks.
+/// The plot as a whole SVG file, UTF-8. Names may hold any characters; those that XML does not allow become
+/// question marks.
 std::string svg(const Plot& plot);
 
-/// Numbers for an axis from 0 to at least `most`: at most 7 steps of 1, 2 or 5 times a power of ten. {0, 1} when most is not above 0.
+/// Numbers for an axis from 0 to at least `most`: at most 7 steps of 1, 2 or 5 times a power of ten. {0, 1}
+/// when most is not above 0.
 std::vector<double> axis_ticks(double most);
 
 }  // namespace krafla

@@ -24,10 +24,12 @@ LogSoftmax::LogSoftmax(std::span<const float> row) {
   }
   if (!finite) return;
   max = static_cast<double>(row[top]);
-  log_sum = math::log(lane_sum(row.size(), [&](std::size_t i) { return math::exp(static_cast<double>(row[i]) - max); }));
+  log_sum = math::log(
+      lane_sum(row.size(), [&](std::size_t i) { return math::exp(static_cast<double>(row[i]) - max); }));
 }
 
-double divergence(std::span<const float> p, const LogSoftmax& p_log, std::span<const float> q, const LogSoftmax& q_log) {
+double divergence(std::span<const float> p, const LogSoftmax& p_log, std::span<const float> q,
+                  const LogSoftmax& q_log) {
   return lane_sum(p.size(), [&](std::size_t i) {
     const double log_p = p_log(p[i]);
     return math::exp(log_p) * (log_p - q_log(q[i]));

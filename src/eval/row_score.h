@@ -1,5 +1,6 @@
-// What one row of logits says about the token that came, and how far another row is from it. In float64 with the functions and the
-// order of sums of docs/arithmetic.md (A2, A10), so that the figures are the same on every machine.
+// What one row of logits says about the token that came, and how far another row is from it. In float64 with
+// the functions and the order of sums of docs/arithmetic.md (A2, A10), so that the figures are the same on
+// every machine.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@ struct LogSoftmax {
 };
 
 /// KL(P ‖ Q) = Σ p (log p - log q) of two rows of one length, an A2 sum.
-double divergence(std::span<const float> p, const LogSoftmax& p_log, std::span<const float> q, const LogSoftmax& q_log);
+double divergence(std::span<const float> p, const LogSoftmax& p_log, std::span<const float> q,
+                  const LogSoftmax& q_log);
 
 }  // namespace krafla

@@ -1,4 +1,5 @@
-// Where the rows of a text's scored positions come from: a model that reads the text along, or a file of saved logits.
+// Where the rows of a text's scored positions come from: a model that reads the text along, or a file of
+// saved logits.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ class RowSource {
   virtual void begin_window() = 0;
   /// The next tokens of the window; the rows of the last `scored` of them will be asked for.
   virtual void feed(std::span<const std::int32_t> ids, std::size_t scored) = 0;
-  /// Of the scored tokens of the last feed(), the rows [first, first + count); row i begins i * stride() floats after the first.
+  /// Of the scored tokens of the last feed(), the rows [first, first + count); row i begins i * stride()
+  /// floats after the first.
   virtual const float* rows(std::size_t first, std::size_t count) = 0;
   virtual std::size_t stride() const = 0;
 };

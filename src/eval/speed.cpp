@@ -11,9 +11,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-/// The bytes' sum as words, so that each is read. Four places at a time: one stream alone does not fill a core's line buffers.
+/// The bytes' sum as words, so that each is read. Four places at a time: one stream alone does not fill a
+/// core's line buffers.
 std::uint64_t read_all(Bytes bytes) {
   constexpr std::size_t kStreams = 4, kWords = 8;
   std::uint64_t sums[kWords] = {}, words[kWords];
@@ -36,8 +39,9 @@ double read_speed(Bytes bytes, ThreadPool& threads) {
   const auto begin = Clock::now();
   for (int pass = 0; pass < 3 || (seconds_since(begin) < 0.3 && pass < 1000); ++pass) {
     const auto start = Clock::now();
-    threads.run(std::max<std::size_t>(pieces, 1),
-                [&](std::size_t i, int) { sum += read_all(pieces == 0 ? bytes : bytes.subspan(i * kPiece, kPiece)); });
+    threads.run(std::max<std::size_t>(pieces, 1), [&](std::size_t i, int) {
+      sum += read_all(pieces == 0 ? bytes : bytes.subspan(i * kPiece, kPiece));
+    });
     const std::size_t read = pieces == 0 ? bytes.size() : pieces * kPiece;
     best = std::max(best, static_cast<double>(read) / seconds_since(start));
   }
@@ -67,18 +71,21 @@ void add_matrix(Work& work, const MatrixView& w, std::size_t rows) {
 
 }  // namespace
 
-Work call_work(const Mlb& mlb, const KvLayout& layout, std::size_t length, std::size_t rows, std::size_t sequences, std::size_t logits) {
+Work call_work(const Mlb& mlb, const KvLayout& layout, std::size_t length, std::size_t rows,
+               std::size_t sequences, std::size_t logits) {
   Work work;
   double state = 0;  // bytes of one sequence
   for (std::size_t i = 0; i < mlb.layers.size(); ++i) {
     const MlbLayer& l = mlb.layers[i];
-    for (const MatrixView* w : {&l.wq, &l.wk, &l.wv, &l.wo, &l.wg, &l.lqkv, &l.lz, &l.lb, &l.la, &l.lout, &l.w1, &l.w2, &l.w3})
+    for (const MatrixView* w :
+         {&l.wq, &l.wk, &l.wv, &l.wo, &l.wg, &l.lqkv, &l.lz, &l.lb, &l.la, &l.lout, &l.w1, &l.w2, &l.w3})
       add_matrix(work, *w, rows * sequences);
     if (l.flags & kLayerLinear) {
       state += static_cast<double>(layout.recurrent().bytes());
     } else {
       const std::size_t held = length + rows;
-      const std::size_t seen = l.flags & kLayerWindow ? std::min<std::size_t>(held, layout.window() + rows - 1) : held;
+      const std::size_t seen =
+          l.flags & kLayerWindow ? std::min<std::size_t>(held, layout.window() + rows - 1) : held;
       state += static_cast<double>(layout.position_bytes()) * static_cast<double>(seen);
     }
   }
@@ -87,11 +94,14 @@ Work call_work(const Mlb& mlb, const KvLayout& layout, std::size_t length, std::
   return work;
 }
 
-double Limits::seconds(const Work& work) const { return std::max(work.bytes / bytes_s, work.multiply_adds / multiply_adds_s); }
+double Limits::seconds(const Work& work) const {
+  return std::max(work.bytes / bytes_s, work.multiply_adds / multiply_adds_s);
+}
 
 Limits measure_limits(const Model& model, Context& context) {
   return {read_speed(model.bytes(), context.threads),
-          multiply_speed(context.kernels, context.threads, model.header().wtype == static_cast<std::uint32_t>(MatrixType::q4_0))};
+          multiply_speed(context.kernels, context.threads,
+                         model.header().wtype == static_cast<std::uint32_t>(MatrixType::q4_0))};
 }
 
 Sequence SpeedTest::history(std::size_t depth) {
@@ -107,11 +117,13 @@ Sequence SpeedTest::history(std::size_t depth) {
     first.push_back(layout.page_bytes(group) > 0 ? pool_.take(group) : nullptr);
     if (first.back()) std::memcpy(first.back().get(), sequence.page(group, 0), layout.page_bytes(group));
   }
-  for (std::size_t length = computed; length < depth; length = sequence.length()) {  // page by page: what a window has passed is freed
+  for (std::size_t length = computed; length < depth;
+       length = sequence.length()) {  // page by page: what a window has passed is freed
     const std::size_t more = std::min<std::size_t>(depth - length, kPage);
     sequence.prepare(more);
     for (const auto group : {KvLayout::full, KvLayout::windowed})
-      if (first[group]) std::memcpy(sequence.page(group, length / kPage), first[group].get(), layout.page_bytes(group));
+      if (first[group])
+        std::memcpy(sequence.page(group, length / kPage), first[group].get(), layout.page_bytes(group));
     sequence.extend(more);
   }
   return sequence;
@@ -122,8 +134,10 @@ void SpeedTest::step(std::vector<Sequence>& sequences, std::size_t rows, bool lo
   const std::size_t vocab = model_.header().vocab;
   for (std::size_t s = 0; s < sequences.size(); ++s)
     for (std::size_t i = 0; i < rows; ++i)
-      rows_.push_back({&sequences[s], static_cast<std::int32_t>(((sequences[s].length() + i) * 7919 + s * 104729 + 1) % vocab),
-                       logits && i + 1 == rows});
+      rows_.push_back(
+          {&sequences[s],
+           static_cast<std::int32_t>(((sequences[s].length() + i) * 7919 + s * 104729 + 1) % vocab),
+           logits && i + 1 == rows});
   forward(model_, context_, batch_, rows_);
   if (!logits) return;
   logits_.resize(sequences.size() * vocab);
@@ -151,11 +165,13 @@ Speed SpeedTest::repeat(std::size_t depth, std::size_t batch, int repeats, Run r
 
 Speed SpeedTest::prefill(std::size_t n, std::size_t depth, std::size_t chunk, int repeats) {
   Speed speed = repeat(depth, 1, repeats, [&](std::vector<Sequence>& sequences) {
-    for (std::size_t done = 0; done < n; done += std::min(chunk, n - done)) step(sequences, std::min(chunk, n - done), done + chunk >= n);
+    for (std::size_t done = 0; done < n; done += std::min(chunk, n - done))
+      step(sequences, std::min(chunk, n - done), done + chunk >= n);
   });
   speed.tokens = static_cast<double>(n);
   for (std::size_t done = 0; done < n; done += chunk)
-    speed.work += call_work(model_.mlb(), pool_.layout(), depth + done, std::min(chunk, n - done), 1, done + chunk >= n ? 1 : 0);
+    speed.work += call_work(model_.mlb(), pool_.layout(), depth + done, std::min(chunk, n - done), 1,
+                            done + chunk >= n ? 1 : 0);
   return speed;
 }
 
@@ -164,7 +180,8 @@ Speed SpeedTest::decode(std::size_t n, std::size_t depth, std::size_t batch, int
     for (std::size_t i = 0; i < n; ++i) step(sequences, 1, true);
   });
   speed.tokens = static_cast<double>(n * batch);
-  for (std::size_t i = 0; i < n; ++i) speed.work += call_work(model_.mlb(), pool_.layout(), depth + i, 1, batch, batch);
+  for (std::size_t i = 0; i < n; ++i)
+    speed.work += call_work(model_.mlb(), pool_.layout(), depth + i, 1, batch, batch);
   return speed;
 }
 

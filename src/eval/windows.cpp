@@ -13,7 +13,9 @@ Window Windows::operator[](std::size_t i) const {
   return {begin, std::min(ctx, n_ids - begin), i == 0 ? 0 : ctx - stride - 1};
 }
 
-std::uint64_t Windows::rows() const { return stride == 0 ? std::uint64_t{count} * (ctx - 1 - ctx / 2) : std::uint64_t{n_ids} - 1; }
+std::uint64_t Windows::rows() const {
+  return stride == 0 ? std::uint64_t{count} * (ctx - 1 - ctx / 2) : std::uint64_t{n_ids} - 1;
+}
 
 bool covers(const Windows& w) {
   if (w.stride == 0) return w.n_ids % w.ctx == 0 && w.n_ids / w.ctx == w.count;
@@ -30,7 +32,8 @@ Windows cut_text(std::size_t n_ids, std::size_t ctx, std::size_t stride, std::si
   Windows w{.ctx = ctx, .stride = stride};
   if (stride == 0) {
     if (n_ids < 2 * ctx)
-      fail(ML_E_ARG, "the text has {}; needed: at least {}, two windows of {}. Take a longer text or a smaller --ctx",
+      fail(ML_E_ARG,
+           "the text has {}; needed: at least {}, two windows of {}. Take a longer text or a smaller --ctx",
            counted(n_ids, "token"), 2 * ctx, ctx);
     w.count = n_ids / ctx;
     if (limit != 0) w.count = std::min(w.count, limit);
@@ -44,7 +47,8 @@ Windows cut_text(std::size_t n_ids, std::size_t ctx, std::size_t stride, std::si
   return w;
 }
 
-void window_ids(std::span<const std::int32_t> text, const Window& window, std::int32_t bos, std::vector<std::int32_t>& out) {
+void window_ids(std::span<const std::int32_t> text, const Window& window, std::int32_t bos,
+                std::vector<std::int32_t>& out) {
   const auto ids = text.subspan(window.begin, window.count);
   out.assign(ids.begin(), ids.end());
   if (bos >= 0) out[0] = bos;

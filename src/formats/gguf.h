@@ -1,6 +1,7 @@
-// Reading GGUF files, versions 2 and 3, from bytes nobody vouches for. Goal: whatever the bytes, an error that names key or tensor,
-// or a Gguf whose every view lies inside the file; time and memory are bounded by the file's size, not by the numbers in it.
-// Non-goals: writing, big-endian files, knowing what a key means (src/convert).
+// Reading GGUF files, versions 2 and 3, from bytes nobody vouches for. Goal: whatever the bytes, an error
+// that names key or tensor, or a Gguf whose every view lies inside the file; time and memory are bounded by
+// the file's size, not by the numbers in it. Non-goals: writing, big-endian files, knowing what a key means
+// (src/convert).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,21 @@
 namespace krafla {
 
 /// The types of metadata values, numbered as in the file.
-enum class GgufType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
+enum class GgufType : std::uint32_t {
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  f32,
+  boolean,
+  string,
+  array,
+  u64,
+  i64,
+  f64
+};
 /// "u32", "string" ...
 const char* gguf_type_name(GgufType type);
 
@@ -30,7 +45,8 @@ struct GgufValue {
   bool is_array() const { return type == GgufType::array; }
   /// The type of the value or of the array's elements.
   GgufType scalar_type() const { return is_array() ? element : type; }
-  /// Element i (0 for a scalar) as an integer or a number; nothing if the type is another or the value does not fit.
+  /// Element i (0 for a scalar) as an integer or a number; nothing if the type is another or the value does
+  /// not fit.
   std::optional<std::int64_t> integer(std::size_t i = 0) const;
   std::optional<double> number(std::size_t i = 0) const;
 };
@@ -73,14 +89,14 @@ class Gguf {
   std::uint64_t alignment = 32;
   std::vector<GgufEntry> metadata;  // in file order
   std::vector<GgufTensor> tensors;  // in file order
-  bool mapped = false;              // the owner's word: the bytes are those of MappedFiles, whose pages may be given back
+  bool mapped = false;  // the owner's word: the bytes are those of MappedFiles, whose pages may be given back
 
   /// The value of a key or the tensor of a name; nullptr if there is none.
   const GgufValue* find(std::string_view key) const;
   const GgufTensor* tensor(std::string_view tensor_name) const;
 
-  /// Typed values of optional keys: nothing if the key is missing; ML_E_FORMAT naming the key if the value is of another type
-  /// (integers of any width are one type; a number may also be an integer).
+  /// Typed values of optional keys: nothing if the key is missing; ML_E_FORMAT naming the key if the value is
+  /// of another type (integers of any width are one type; a number may also be an integer).
   std::optional<std::int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;
   std::optional<bool> boolean(std::string_view key) const;
@@ -92,7 +108,8 @@ class Gguf {
   /// An array of bools, or of integers that are 0 and 1.
   std::optional<std::vector<bool>> booleans(std::string_view key) const;
 
-  /// Adds the tensors of another part of a split model; its bytes must outlive this. ML_E_FORMAT if a name stands in both.
+  /// Adds the tensors of another part of a split model; its bytes must outlive this. ML_E_FORMAT if a name
+  /// stands in both.
   void add_part(const Gguf& part);
 
  private:
@@ -103,16 +120,16 @@ class Gguf {
   std::vector<std::uint32_t> by_name_;  // the same for tensors
 };
 
-/// Parses and checks a whole file: ML_E_FORMAT for everything that breaks the format, ML_E_UNSUPPORTED for version 1,
-/// big-endian files, nested arrays and tensor types whose number is unknown.
+/// Parses and checks a whole file: ML_E_FORMAT for everything that breaks the format, ML_E_UNSUPPORTED for
+/// version 1, big-endian files, nested arrays and tensor types whose number is unknown.
 Gguf parse_gguf(Bytes file, std::string_view name);
 
 /// Whether dequantize_row reads the type.
 bool can_dequantize(const GgmlType& type);
 /// The names of those it reads, for messages: "F32, F16 ...".
 std::string readable_types();
-/// One row as floats, each operation rounded by itself. bytes: out.size() / block * bytes of them; ML_E_ARG if not.
-/// ML_E_UNSUPPORTED for types that are not read; `tensor` is the name for messages.
+/// One row as floats, each operation rounded by itself. bytes: out.size() / block * bytes of them; ML_E_ARG
+/// if not. ML_E_UNSUPPORTED for types that are not read; `tensor` is the name for messages.
 void dequantize_row(const GgmlType& type, Bytes bytes, std::span<float> out, std::string_view tensor);
 
 /// A text from a file, made fit for a message: at most 80 bytes, control and non-ASCII bytes escaped.

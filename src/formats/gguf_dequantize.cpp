@@ -1,6 +1,7 @@
-// Rows of ggml's tensor types as floats. Every operation is one float32 operation, rounded by itself, in the order written here; the
-// comments give a block's bytes in file order and an element's value. d and m are half floats unless another type is named.
-// Non-goal: the IQ1, IQ2 and IQ3 types, whose values come out of large tables.
+// Rows of ggml's tensor types as floats. Every operation is one float32 operation, rounded by itself, in the
+// order written here; the comments give a block's bytes in file order and an element's value. d and m are
+// half floats unless another type is named. Non-goal: the IQ1, IQ2 and IQ3 types, whose values come out of
+// large tables.
 #include <array>
 #include <cstring>
 
@@ -79,7 +80,8 @@ int five_bits(const std::uint8_t* high, const std::uint8_t* low, std::size_t j) 
 void from_q5_0(const std::uint8_t* in, std::size_t n, float* out) {
   for (; n > 0; n -= kBlock, in += 22, out += kBlock) {
     const float d = load_f16(in);
-    for (std::size_t j = 0; j < kBlock; ++j) out[j] = static_cast<float>(five_bits(in + 2, in + 6, j) - 16) * d;
+    for (std::size_t j = 0; j < kBlock; ++j)
+      out[j] = static_cast<float>(five_bits(in + 2, in + 6, j) - 16) * d;
   }
 }
 
@@ -88,18 +90,21 @@ void from_q5_1(const std::uint8_t* in, std::size_t n, float* out) {
   for (; n > 0; n -= kBlock, in += 24, out += kBlock) {
     const float d = load_f16(in);
     const float m = load_f16(in + 2);
-    for (std::size_t j = 0; j < kBlock; ++j) out[j] = static_cast<float>(five_bits(in + 4, in + 8, j)) * d + m;
+    for (std::size_t j = 0; j < kBlock; ++j)
+      out[j] = static_cast<float>(five_bits(in + 4, in + 8, j)) * d + m;
   }
 }
 
 /// The levels of IQ4_NL and IQ4_XS.
-constexpr std::array<float, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr std::array<float, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                              1,    13,   25,  38,  53,  69,  89,  113};
 
 /// d, 16 bytes of nibbles q: level(q)·d.
 void from_iq4_nl(const std::uint8_t* in, std::size_t n, float* out) {
   for (; n > 0; n -= kBlock, in += 18, out += kBlock) {
     const float d = load_f16(in);
-    for (std::size_t j = 0; j < kBlock; ++j) out[j] = kNonLinear[static_cast<std::size_t>(nibble(in + 2, j))] * d;
+    for (std::size_t j = 0; j < kBlock; ++j)
+      out[j] = kNonLinear[static_cast<std::size_t>(nibble(in + 2, j))] * d;
   }
 }
 
@@ -111,14 +116,18 @@ void from_mxfp4(const std::uint8_t* in, std::size_t n, float* out) {
   for (; n > 0; n -= kBlock, in += 17, out += kBlock) {
     const std::uint32_t e = in[0];  // as the bits of a float: 2^-128 and 2^-127 are denormal
     const float d = __builtin_bit_cast(float, e < 2 ? 0x00200000u << e : (e - 1) << 23);
-    for (std::size_t j = 0; j < kBlock; ++j) out[j] = kFp4Twice[static_cast<std::size_t>(nibble(in + 1, j))] * d;
+    for (std::size_t j = 0; j < kBlock; ++j)
+      out[j] = kFp4Twice[static_cast<std::size_t>(nibble(in + 1, j))] * d;
   }
 }
 
 // --- blocks of 256 ---
 
-/// The 2-bit fields of 64 bytes: bytes 0 to 31 hold elements 0 to 127, 32 at each shift from the lowest on; then bytes 32 to 63.
-int two_bits(const std::uint8_t* bytes, std::size_t i) { return (bytes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3; }
+/// The 2-bit fields of 64 bytes: bytes 0 to 31 hold elements 0 to 127, 32 at each shift from the lowest on;
+/// then bytes 32 to 63.
+int two_bits(const std::uint8_t* bytes, std::size_t i) {
+  return (bytes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
+}
 
 /// 16 bytes, one for 16 elements: low nibble s, high nibble t; 64 bytes of 2-bit q; d, m: (d·s)·q - m·t.
 void from_q2_k(const std::uint8_t* in, std::size_t n, float* out) {
@@ -128,7 +137,8 @@ void from_q2_k(const std::uint8_t* in, std::size_t n, float* out) {
     for (std::size_t i = 0; i < kSuper; i += 16) {
       const float scale = d * static_cast<float>(in[i / 16] & 15);
       const float low = m * static_cast<float>(in[i / 16] >> 4);
-      for (std::size_t j = i; j < i + 16; ++j) out[j] = scale * static_cast<float>(two_bits(in + 16, j)) - low;
+      for (std::size_t j = i; j < i + 16; ++j)
+        out[j] = scale * static_cast<float>(two_bits(in + 16, j)) - low;
     }
   }
 }
@@ -139,8 +149,8 @@ int scale_q3_k(const std::uint8_t* bytes, std::size_t g) {
   return (low | ((bytes[8 + g % 4] >> (g / 4 * 2)) & 3) << 4) - 32;
 }
 
-/// 32 bytes of third bits, element i in bit i / 32 of byte i % 32; 64 bytes of 2-bit q; 12 bytes of scales s; d:
-/// (d·s)·(q - 4), or (d·s)·q where the third bit is set.
+/// 32 bytes of third bits, element i in bit i / 32 of byte i % 32; 64 bytes of 2-bit q; 12 bytes of scales s;
+/// d: (d·s)·(q - 4), or (d·s)·q where the third bit is set.
 void from_q3_k(const std::uint8_t* in, std::size_t n, float* out) {
   for (; n > 0; n -= kSuper, in += 110, out += kSuper) {
     const float d = load_f16(in + 108);
@@ -169,10 +179,12 @@ ScalePair scale_pair(const std::uint8_t* bytes, std::size_t g) {
 }
 
 /// Of 128 bytes: 32 of them hold 64 elements, the first 32 in the low nibbles.
-int wide_nibble(const std::uint8_t* bytes, std::size_t i) { return (bytes[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15; }
+int wide_nibble(const std::uint8_t* bytes, std::size_t i) {
+  return (bytes[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15;
+}
 
-/// d, m, 12 bytes of scales s and t, (Q5_K: 32 bytes of fifth bits, element i in bit i / 32 of byte i % 32,) 128 bytes of nibbles:
-/// (d·s)·q - m·t.
+/// d, m, 12 bytes of scales s and t, (Q5_K: 32 bytes of fifth bits, element i in bit i / 32 of byte i % 32,)
+/// 128 bytes of nibbles: (d·s)·q - m·t.
 template <bool Fifth>
 void from_q4_k_or_q5_k(const std::uint8_t* in, std::size_t n, float* out) {
   constexpr std::size_t kLow = Fifth ? 48 : 16;
@@ -192,8 +204,8 @@ void from_q4_k_or_q5_k(const std::uint8_t* in, std::size_t n, float* out) {
   }
 }
 
-/// 128 bytes of nibbles: 64 hold 128 elements, the first 64 in the low nibbles; 64 bytes of bits 4 and 5, laid out as Q2_K's q;
-/// 16 int8 scales s; d: (d·s)·(q - 32).
+/// 128 bytes of nibbles: 64 hold 128 elements, the first 64 in the low nibbles; 64 bytes of bits 4 and 5,
+/// laid out as Q2_K's q; 16 int8 scales s; d: (d·s)·(q - 32).
 void from_q6_k(const std::uint8_t* in, std::size_t n, float* out) {
   for (; n > 0; n -= kSuper, in += 210, out += kSuper) {
     const float d = load_f16(in + 208);
@@ -216,8 +228,8 @@ void from_q8_k(const std::uint8_t* in, std::size_t n, float* out) {
   }
 }
 
-/// d, 16 bits and 4 bytes of 6-bit scales s for 32 elements each (high 2 bits, low 4 bits), 128 bytes of nibbles q as in Q4_0:
-/// (d·(s - 32))·level(q).
+/// d, 16 bits and 4 bytes of 6-bit scales s for 32 elements each (high 2 bits, low 4 bits), 128 bytes of
+/// nibbles q as in Q4_0: (d·(s - 32))·level(q).
 void from_iq4_xs(const std::uint8_t* in, std::size_t n, float* out) {
   for (; n > 0; n -= kSuper, in += 136, out += kSuper) {
     const float d = load_f16(in);
@@ -231,8 +243,8 @@ void from_iq4_xs(const std::uint8_t* in, std::size_t n, float* out) {
   }
 }
 
-/// `count` bytes with `digits` ternary digits each, the first digits of all bytes first. A byte is its fraction in base 3, rounded up,
-/// times 256: multiplied by 3 the next digit is what leaves at the top.
+/// `count` bytes with `digits` ternary digits each, the first digits of all bytes first. A byte is its
+/// fraction in base 3, rounded up, times 256: multiplied by 3 the next digit is what leaves at the top.
 float* ternary_digits(const std::uint8_t* in, std::size_t count, int digits, float d, float* out) {
   std::uint32_t power = 1;
   for (int k = 0; k < digits; ++k, power *= 3)
@@ -301,16 +313,19 @@ bool can_dequantize(const GgmlType& type) { return reader_of(type.id) != nullptr
 
 std::string readable_types() {
   std::string list;
-  for (const Reader& reader : kReaders) list += (list.empty() ? "" : ", ") + std::string(ggml_type(reader.type)->name);
+  for (const Reader& reader : kReaders)
+    list += (list.empty() ? "" : ", ") + std::string(ggml_type(reader.type)->name);
   return list;
 }
 
 void dequantize_row(const GgmlType& type, Bytes bytes, std::span<float> out, std::string_view tensor) {
   const Reader* reader = reader_of(type.id);
   if (reader == nullptr)
-    fail(ML_E_UNSUPPORTED, "tensor {} has type {}, which is not read; readable: {}", printable(tensor), type.name, readable_types());
+    fail(ML_E_UNSUPPORTED, "tensor {} has type {}, which is not read; readable: {}", printable(tensor),
+         type.name, readable_types());
   if (out.size() % type.block != 0 || bytes.size() != out.size() / type.block * type.bytes)
-    fail(ML_E_ARG, "tensor {}: a row of {} {} elements does not take {} bytes", printable(tensor), out.size(), type.name, bytes.size());
+    fail(ML_E_ARG, "tensor {}: a row of {} {} elements does not take {} bytes", printable(tensor), out.size(),
+         type.name, bytes.size());
   reader->read(bytes.data(), out.size(), out.data());
 }
 

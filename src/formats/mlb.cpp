@@ -17,14 +17,20 @@ std::optional<std::uint64_t> align_up(std::uint64_t n) {
 /// Appends arrays one after the other and keeps the running offset.
 class LayoutBuilder {
  public:
-  LayoutBuilder(const MlbHeader& header, std::uint64_t available, std::string_view name) : h_(header), available_(available), name_(name) {}
+  LayoutBuilder(const MlbHeader& header, std::uint64_t available, std::string_view name)
+      : h_(header), available_(available), name_(name) {}
 
-  void flags() { place(MlbArray{.tensor = "layer_flags", .kind = MlbKind::flags, .rows = 1, .cols = h_.n_layers}); }
-
-  void vector(const char* tensor, std::uint64_t n, FloatView MlbLayer::* to = nullptr, std::uint64_t rows = 1) {
-    place(MlbArray{.tensor = tensor, .layer = layer, .kind = MlbKind::f32, .rows = rows, .cols = n, .vector = to});
+  void flags() {
+    place(MlbArray{.tensor = "layer_flags", .kind = MlbKind::flags, .rows = 1, .cols = h_.n_layers});
   }
-  void matrix(const char* tensor, std::uint64_t rows, std::uint64_t cols, MatrixType type, MatrixView MlbLayer::* to = nullptr) {
+
+  void vector(const char* tensor, std::uint64_t n, FloatView MlbLayer::* to = nullptr,
+              std::uint64_t rows = 1) {
+    place(MlbArray{
+        .tensor = tensor, .layer = layer, .kind = MlbKind::f32, .rows = rows, .cols = n, .vector = to});
+  }
+  void matrix(const char* tensor, std::uint64_t rows, std::uint64_t cols, MatrixType type,
+              MatrixView MlbLayer::* to = nullptr) {
     const MlbKind kind = type == MatrixType::q8_0 ? MlbKind::q8_0 : MlbKind::q4_0;
     place(MlbArray{.tensor = tensor, .layer = layer, .kind = kind, .rows = rows, .cols = cols, .matrix = to});
   }
@@ -67,9 +73,13 @@ class LayoutBuilder {
   }
 
   [[noreturn]] void refuse(const MlbArray& a, std::optional<std::uint64_t> end) const {
-    if (!end) fail(ML_E_FORMAT, "{}: {} of {} × {} at offset {} is larger than 2^64 bytes", name_, a.name(), a.rows, a.cols, a.offset);
-    fail(ML_E_FORMAT, "{}: {} of {} × {} ends at byte {}, but there are {} bytes; the file is cut short or its header is wrong", name_,
-         a.name(), a.rows, a.cols, *end, available_);
+    if (!end)
+      fail(ML_E_FORMAT, "{}: {} of {} × {} at offset {} is larger than 2^64 bytes", name_, a.name(), a.rows,
+           a.cols, a.offset);
+    fail(ML_E_FORMAT,
+         "{}: {} of {} × {} ends at byte {}, but there are {} bytes; the file is cut short or its header is "
+         "wrong",
+         name_, a.name(), a.rows, a.cols, *end, available_);
   }
 
   const MlbHeader& h_;
@@ -155,26 +165,32 @@ void set_view(Mlb& mlb, Bytes file, const MlbArray& a) {
     to = float_view(file, a);
     return;
   }
-  MatrixView& to = a.layer >= 0 ? mlb.layers[static_cast<std::size_t>(a.layer)].*a.matrix : tensor == "wcls" ? mlb.wcls : mlb.tok_emb;
+  MatrixView& to = a.layer >= 0       ? mlb.layers[static_cast<std::size_t>(a.layer)].*a.matrix
+                   : tensor == "wcls" ? mlb.wcls
+                                      : mlb.tok_emb;
   to = matrix_view(file, a, mlb.header.scale_f16 != 0);
 }
 
 }  // namespace
 
-std::string MlbArray::name() const { return layer < 0 ? std::string(tensor) : fmt::format("layers.{}.{}", layer, tensor); }
+std::string MlbArray::name() const {
+  return layer < 0 ? std::string(tensor) : fmt::format("layers.{}.{}", layer, tensor);
+}
 
-std::vector<MlbArray> mlb_layout(const MlbHeader& header, std::span<const std::uint8_t> flags, std::uint64_t available,
-                                 std::string_view name) {
+std::vector<MlbArray> mlb_layout(const MlbHeader& header, std::span<const std::uint8_t> flags,
+                                 std::uint64_t available, std::string_view name) {
   LayoutBuilder to(header, available, name);
   if (header.layer_flags != 0) to.flags();
-  to.matrix("tok_emb", header.vocab, header.dim, header.matrix_type(kClassEmb | (header.shared_classifier != 0 ? kClassCls : 0u)));
+  to.matrix("tok_emb", header.vocab, header.dim,
+            header.matrix_type(kClassEmb | (header.shared_classifier != 0 ? kClassCls : 0u)));
   for (std::uint32_t i = 0; i < header.n_layers; ++i) {
     to.layer = static_cast<int>(i);
     place_layer(header, !flags.empty() && (flags[i] & kLayerLinear) != 0, to);
   }
   to.layer = -1;
   to.vector("final_norm", header.dim);
-  if (header.shared_classifier == 0) to.matrix("wcls", header.vocab, header.dim, header.matrix_type(kClassCls));
+  if (header.shared_classifier == 0)
+    to.matrix("wcls", header.vocab, header.dim, header.matrix_type(kClassCls));
   return to.take();
 }
 
@@ -221,8 +237,9 @@ std::vector<Q8Span> q8_spans(const Mlb& mlb) {
   for (std::size_t i = 0; i < mlb.layers.size(); ++i) {
     const MlbLayer& l = mlb.layers[i];
     const std::pair<const MatrixView*, const char*> matrices[] = {
-        {&l.wq, "wq"}, {&l.wk, "wk"}, {&l.wv, "wv"}, {&l.wo, "wo"},     {&l.wg, "wg"}, {&l.lqkv, "lqkv"}, {&l.lz, "lz"},
-        {&l.lb, "lb"}, {&l.la, "la"}, {&l.w1, "w1"}, {&l.lout, "lout"}, {&l.w2, "w2"}, {&l.w3, "w3"},
+        {&l.wq, "wq"},     {&l.wk, "wk"}, {&l.wv, "wv"}, {&l.wo, "wo"}, {&l.wg, "wg"},
+        {&l.lqkv, "lqkv"}, {&l.lz, "lz"}, {&l.lb, "lb"}, {&l.la, "la"}, {&l.w1, "w1"},
+        {&l.lout, "lout"}, {&l.w2, "w2"}, {&l.w3, "w3"},
     };
     for (const auto& [matrix, tensor] : matrices) add(*matrix, static_cast<int>(i), tensor);
   }
@@ -236,14 +253,16 @@ std::size_t find_minus_128(std::span<const std::uint8_t> quants) {
     const std::span<const std::uint8_t> part = quants.subspan(at, std::min(kStep, quants.size() - at));
     std::uint8_t found = 0;  // a byte, so that the loop vectorizes without widening
     for (const std::uint8_t q : part) found |= static_cast<std::uint8_t>(q == 0x80);
-    if (found != 0) return at + static_cast<std::size_t>(std::find(part.begin(), part.end(), std::uint8_t{0x80}) - part.begin());
+    if (found != 0)
+      return at +
+             static_cast<std::size_t>(std::find(part.begin(), part.end(), std::uint8_t{0x80}) - part.begin());
   }
   return quants.size();
 }
 
 void fail_minus_128(const Q8Span& span, std::size_t index, std::string_view name) {
-  fail(ML_E_FORMAT, "{}: {} row {}, column {}: a Q8_0 quant is -128; allowed: -127 to 127", name, span.name, index / span.cols,
-       index % span.cols);
+  fail(ML_E_FORMAT, "{}: {} row {}, column {}: a Q8_0 quant is -128; allowed: -127 to 127", name, span.name,
+       index / span.cols, index % span.cols);
 }
 
 }  // namespace krafla

@@ -1,5 +1,6 @@
 // A .mlb model: its header and typed views of its arrays, which stay where they are in the mapped file.
-// The file format is described in docs/formats/mlb.md. Writing: mlb_writer.h. The header's rules: mlb_header.h.
+// The file format is described in docs/formats/mlb.md. Writing: mlb_writer.h. The header's rules:
+// mlb_header.h.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,9 @@
 
 namespace krafla {
 
-/// A quantized matrix, row by row: y[r] = Σ_c W[r][c] · x[c]. cols is a multiple of 32; q and d are 64-byte aligned when the
-/// file is mapped. q: rows × cols int8 (q8_0) or rows × cols / 2 bytes (q4_0); d: rows × cols / 32 floats or f16 (d_f16).
+/// A quantized matrix, row by row: y[r] = Σ_c W[r][c] · x[c]. cols is a multiple of 32; q and d are 64-byte
+/// aligned when the file is mapped. q: rows × cols int8 (q8_0) or rows × cols / 2 bytes (q4_0); d: rows ×
+/// cols / 32 floats or f16 (d_f16).
 struct MatrixView {
   MatrixType type = MatrixType::q8_0;
   std::size_t rows = 0;
@@ -31,7 +33,8 @@ struct MatrixView {
 
 using FloatView = std::span<const float>;
 
-/// One layer's tensors by the page's names; what the layer does not have is empty. `flags` are the effective MlbLayerFlag bits.
+/// One layer's tensors by the page's names; what the layer does not have is empty. `flags` are the effective
+/// MlbLayerFlag bits.
 struct MlbLayer {
   std::uint8_t flags = 0;
   FloatView attn_norm;
@@ -60,7 +63,8 @@ struct Mlb {
 /// The kinds of arrays a file has.
 enum class MlbKind : std::uint8_t { flags, f32, q8_0, q4_0 };
 
-/// One tensor's place in the file. A vector has rows = 1. d_offset and d_size are 0 unless it is quantized; sizes in bytes.
+/// One tensor's place in the file. A vector has rows = 1. d_offset and d_size are 0 unless it is quantized;
+/// sizes in bytes.
 struct MlbArray {
   const char* tensor = nullptr;  // "wq", "tok_emb" ...
   int layer = -1;                // -1: of no layer
@@ -81,20 +85,23 @@ struct MlbArray {
   std::uint64_t end() const { return quantized() ? d_offset + d_size : offset + size; }
 };
 
-/// All arrays in file order for a checked header. `flags`: the stored layer flags, or empty. An array that ends after byte
-/// `available`, or whose size overflows, is ML_E_FORMAT: so the list is never longer than a file of that size allows.
-std::vector<MlbArray> mlb_layout(const MlbHeader& header, std::span<const std::uint8_t> flags, std::uint64_t available,
-                                 std::string_view name);
+/// All arrays in file order for a checked header. `flags`: the stored layer flags, or empty. An array that
+/// ends after byte `available`, or whose size overflows, is ML_E_FORMAT: so the list is never longer than a
+/// file of that size allows.
+std::vector<MlbArray> mlb_layout(const MlbHeader& header, std::span<const std::uint8_t> flags,
+                                 std::uint64_t available, std::string_view name);
 
-/// The stored layer flags of a file with a checked header, or empty when it has none. ML_E_FORMAT if the file ends before them.
+/// The stored layer flags of a file with a checked header, or empty when it has none. ML_E_FORMAT if the file
+/// ends before them.
 std::span<const std::uint8_t> mlb_stored_flags(const MlbHeader& header, Bytes file, std::string_view name);
 
 struct MlbOptions {
-  bool check_quants = true;  // scan every Q8_0 quant for -128; touches the whole file (see q8_spans for the parallel way)
+  bool check_quants =
+      true;  // scan every Q8_0 quant for -128; touches the whole file (see q8_spans for the parallel way)
 };
 
-/// Parses and checks a whole file. `name` is the file's name for messages. ML_E_FORMAT and ML_E_SHAPE as the page's table says.
-/// `file` must be aligned to 4 bytes (a mapping is); ML_E_ARG otherwise.
+/// Parses and checks a whole file. `name` is the file's name for messages. ML_E_FORMAT and ML_E_SHAPE as the
+/// page's table says. `file` must be aligned to 4 bytes (a mapping is); ML_E_ARG otherwise.
 Mlb parse_mlb(Bytes file, std::string_view name, const MlbOptions& options = {});
 
 /// The quants of a Q8_0 matrix under its name.

@@ -59,7 +59,8 @@ std::uint32_t raw_field(const MlbHeader& header, const MlbField& field) {
 }
 
 const MlbField& find_field(std::string_view name) {
-  return *std::find_if(std::begin(kFields), std::end(kFields), [&](const MlbField& f) { return name == f.name; });
+  return *std::find_if(std::begin(kFields), std::end(kFields),
+                       [&](const MlbField& f) { return name == f.name; });
 }
 
 bool positive(float x) { return std::isfinite(x) && x > 0; }
@@ -68,12 +69,14 @@ bool not_negative(float x) { return std::isfinite(x) && x >= 0; }
 /// The rules read as a list: require(is it good?, field, what is allowed).
 class Rules {
  public:
-  Rules(const MlbHeader& header, std::string_view name, ml_status status) : h_(header), name_(name), status_(status) {}
+  Rules(const MlbHeader& header, std::string_view name, ml_status status)
+      : h_(header), name_(name), status_(status) {}
 
   void require(bool good, const char* field, std::string_view allowed) const {
     if (good) return;
     const MlbField& found = find_field(field);
-    fail(status_, "{}: {} ({}) is {}; allowed: {}", name_, field, found.meaning, mlb_field_text(h_, found), allowed);
+    fail(status_, "{}: {} ({}) is {}; allowed: {}", name_, field, found.meaning, mlb_field_text(h_, found),
+         allowed);
   }
   void flag(std::uint32_t value, const char* field) const { require(value <= 1, field, "0 or 1"); }
   void within(std::uint32_t value, const char* field, std::uint32_t least, std::uint32_t most) const {
@@ -92,11 +95,16 @@ void check_rope(const MlbHeader& h, const Rules& rules) {
   const float low = h.rope_low_freq_factor;
   const float high = h.rope_high_freq_factor;
   rules.require(h.rope_type <= kRopeYarn, "rope_type", "0 (plain), 1 (llama3), 2 (linear) or 3 (yarn)");
-  rules.require(h.rope_type == kRopePlain || positive(h.rope_factor), "rope_factor", "finite and > 0 with llama3, linear and yarn");
-  rules.require(!(llama3 || yarn) || positive(low), "rope_low_freq_factor", "finite and > 0 with llama3 and yarn");
-  rules.require(!llama3 || (std::isfinite(high) && high > low), "rope_high_freq_factor", "finite and > rope_low_freq_factor with llama3");
-  rules.require(!yarn || (positive(high) && high < low), "rope_high_freq_factor", "> 0 and < rope_low_freq_factor with yarn");
-  rules.require(!(llama3 || yarn) || h.rope_orig_max_seq > 0, "rope_orig_max_seq", "> 0 with llama3 and yarn");
+  rules.require(h.rope_type == kRopePlain || positive(h.rope_factor), "rope_factor",
+                "finite and > 0 with llama3, linear and yarn");
+  rules.require(!(llama3 || yarn) || positive(low), "rope_low_freq_factor",
+                "finite and > 0 with llama3 and yarn");
+  rules.require(!llama3 || (std::isfinite(high) && high > low), "rope_high_freq_factor",
+                "finite and > rope_low_freq_factor with llama3");
+  rules.require(!yarn || (positive(high) && high < low), "rope_high_freq_factor",
+                "> 0 and < rope_low_freq_factor with yarn");
+  rules.require(!(llama3 || yarn) || h.rope_orig_max_seq > 0, "rope_orig_max_seq",
+                "> 0 with llama3 and yarn");
 }
 
 void check_formats(const MlbHeader& h, std::string_view name) {
@@ -110,7 +118,8 @@ void check_formats(const MlbHeader& h, std::string_view name) {
   rules.require(h.q8_mask <= 127 && (q4 || h.q8_mask == 0), "q8_mask", "0 to 127 with Q4_0, 0 with Q8_0");
   rules.flag(h.qkv_bias, "qkv_bias");
   rules.flag(h.qk_norm, "qk_norm");
-  rules.require(yarn ? positive(h.rope_attn_factor) : h.rope_attn_factor == 0, "rope_attn_factor", "finite and > 0 with yarn, 0 without");
+  rules.require(yarn ? positive(h.rope_attn_factor) : h.rope_attn_factor == 0, "rope_attn_factor",
+                "finite and > 0 with yarn, 0 without");
   rules.require(h.sliding_window <= kMlbMaxCount, "sliding_window", "0 to 16777216");
   rules.flag(h.layer_flags, "layer_flags");
   rules.require(not_negative(h.rope_local_theta), "rope_local_theta", "finite and >= 0");
@@ -135,24 +144,31 @@ void check_shapes(const MlbHeader& h, std::string_view name) {
   rules.within(h.max_seq, "max_seq", 1, kMlbMaxCount);
   rules.require(h.dim % 32 == 0, "dim", "a multiple of 32");
   rules.require(h.hidden_dim % 32 == 0, "hidden_dim", "a multiple of 32");
-  rules.require(h.head_dim != 0 || h.dim % h.n_heads == 0, "n_heads", "a divisor of dim, unless head_dim is given");
-  rules.require(h.n_heads % h.n_kv_heads == 0, "n_kv_heads", fmt::format("a divisor of n_heads ({})", h.n_heads));
+  rules.require(h.head_dim != 0 || h.dim % h.n_heads == 0, "n_heads",
+                "a divisor of dim, unless head_dim is given");
+  rules.require(h.n_heads % h.n_kv_heads == 0, "n_kv_heads",
+                fmt::format("a divisor of n_heads ({})", h.n_heads));
   rules.require(h.head_size() % 2 == 0, "head_dim", fmt::format("even (the head size is {})", h.head_size()));
   if (h.q_dim() % 32 != 0 || h.q_dim() > kMlbMaxDim)
-    fail(ML_E_SHAPE, "{}: q_dim (head_dim × n_heads) is {}; allowed: a multiple of 32, at most {}", name, h.q_dim(), kMlbMaxDim);
-  rules.require(h.rot_dim % 2 == 0 && h.rot_dim <= h.head_size(), "rot_dim", fmt::format("even, at most head_dim ({})", h.head_size()));
+    fail(ML_E_SHAPE, "{}: q_dim (head_dim × n_heads) is {}; allowed: a multiple of 32, at most {}", name,
+         h.q_dim(), kMlbMaxDim);
+  rules.require(h.rot_dim % 2 == 0 && h.rot_dim <= h.head_size(), "rot_dim",
+                fmt::format("even, at most head_dim ({})", h.head_size()));
 }
 
-void check_flag(const MlbHeader& h, std::size_t layer, std::uint8_t f, bool linear_sizes, std::string_view name) {
+void check_flag(const MlbHeader& h, std::size_t layer, std::uint8_t f, bool linear_sizes,
+                std::string_view name) {
   const auto require = [&](bool good, std::string_view allowed) {
     if (!good) fail(ML_E_FORMAT, "{}: layer_flags[{}] is {}; allowed: {}", name, layer, f, allowed);
   };
   require(f <= 15, "bits 0 to 3");
   require((f & kLayerLinear) == 0 || f == kLayerLinear, "bit 3 (linear attention) alone");
-  require((f & kLayerLocalRope) == 0 || (f & kLayerNoRope) == 0, "not both bit 1 (local RoPE base) and bit 2 (no RoPE)");
+  require((f & kLayerLocalRope) == 0 || (f & kLayerNoRope) == 0,
+          "not both bit 1 (local RoPE base) and bit 2 (no RoPE)");
   require((f & kLayerWindow) == 0 || h.sliding_window != 0, "bit 0 only with a sliding_window");
   require((f & kLayerLocalRope) == 0 || h.rope_local_theta != 0, "bit 1 only with a rope_local_theta");
-  require((f & kLayerLinear) == 0 || linear_sizes, "bit 3 only with lin_k_heads, lin_v_heads, lin_k_dim, lin_v_dim and lin_conv");
+  require((f & kLayerLinear) == 0 || linear_sizes,
+          "bit 3 only with lin_k_heads, lin_v_heads, lin_k_dim, lin_v_dim and lin_conv");
 }
 
 void check_linear(const MlbHeader& h, bool used, std::string_view name) {
@@ -164,10 +180,13 @@ void check_linear(const MlbHeader& h, bool used, std::string_view name) {
   for (std::size_t i = 0; i < std::size(values); ++i) rules.within(values[i], kLinFields[i], 1, kMlbMaxDim);
   rules.require(h.lin_v_heads % h.lin_k_heads == 0 && h.lin_v_heads % 4 == 0, "lin_v_heads",
                 fmt::format("a multiple of lin_k_heads ({}) and of 4", h.lin_k_heads));
-  rules.require(h.lin_values() % 32 == 0, "lin_v_dim", fmt::format("lin_v_heads × lin_v_dim a multiple of 32 (it is {})", h.lin_values()));
+  rules.require(h.lin_values() % 32 == 0, "lin_v_dim",
+                fmt::format("lin_v_heads × lin_v_dim a multiple of 32 (it is {})", h.lin_values()));
 }
 
-bool any_linear_field(const MlbHeader& h) { return (h.lin_k_heads | h.lin_v_heads | h.lin_k_dim | h.lin_v_dim | h.lin_conv) != 0; }
+bool any_linear_field(const MlbHeader& h) {
+  return (h.lin_k_heads | h.lin_v_heads | h.lin_k_dim | h.lin_v_dim | h.lin_conv) != 0;
+}
 
 /// Zeroes what no layer uses, and what says only what zero says.
 void zero_unused(MlbHeader& h, std::uint8_t used_flags) {
@@ -180,14 +199,17 @@ void zero_unused(MlbHeader& h, std::uint8_t used_flags) {
     h.rope_orig_max_seq = 0;
   }
   if (h.rot_dim == h.head_size()) h.rot_dim = 0;
-  if (h.attn_scale == static_cast<float>(1.0 / std::sqrt(static_cast<double>(h.head_size())))) h.attn_scale = 0;
+  if (h.attn_scale == static_cast<float>(1.0 / std::sqrt(static_cast<double>(h.head_size()))))
+    h.attn_scale = 0;
   if (h.embed_scale == 1) h.embed_scale = 0;
   if (std::uint64_t{h.head_dim} * h.n_heads == h.dim) h.head_dim = 0;
   if ((used_flags & kLayerWindow) == 0) h.sliding_window = 0;
   if ((used_flags & kLayerLocalRope) == 0) h.rope_local_theta = 0;
-  if ((used_flags & kLayerLinear) == 0) h.lin_k_heads = h.lin_v_heads = h.lin_k_dim = h.lin_v_dim = h.lin_conv = 0;
-  for (float* f : {&h.norm_eps, &h.rope_factor, &h.rope_low_freq_factor, &h.rope_high_freq_factor, &h.rope_attn_factor, &h.rope_local_theta,
-                   &h.embed_scale, &h.attn_scale, &h.attn_softcap, &h.final_softcap})
+  if ((used_flags & kLayerLinear) == 0)
+    h.lin_k_heads = h.lin_v_heads = h.lin_k_dim = h.lin_v_dim = h.lin_conv = 0;
+  for (float* f :
+       {&h.norm_eps, &h.rope_factor, &h.rope_low_freq_factor, &h.rope_high_freq_factor, &h.rope_attn_factor,
+        &h.rope_local_theta, &h.embed_scale, &h.attn_scale, &h.attn_softcap, &h.final_softcap})
     if (*f == 0) *f = 0;  // -0
 }
 
@@ -203,14 +225,15 @@ std::string mlb_field_text(const MlbHeader& header, const MlbField& field) {
 }
 
 MlbHeader parse_mlb_header(Bytes file, std::string_view name) {
-  if (file.empty()) fail(ML_E_FORMAT, "{}: the file is empty; a .mlb model has at least {} bytes", name, kMlbHeaderBytes);
+  if (file.empty())
+    fail(ML_E_FORMAT, "{}: the file is empty; a .mlb model has at least {} bytes", name, kMlbHeaderBytes);
   if (file.size() < kMlbHeaderBytes)
-    fail(ML_E_FORMAT, "{}: the header needs {} bytes, but the file has {}; it is cut short or no .mlb model", name, kMlbHeaderBytes,
-         file.size());
+    fail(ML_E_FORMAT, "{}: the header needs {} bytes, but the file has {}; it is cut short or no .mlb model",
+         name, kMlbHeaderBytes, file.size());
   if (std::memcmp(file.data(), "MLB1", 4) != 0) {
     const bool gguf = std::memcmp(file.data(), "GGUF", 4) == 0;
-    fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLB1\"{}", name, file[0], file[1], file[2], file[3],
-         gguf ? "; this is a GGUF file: convert it with `krafla convert`" : "");
+    fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLB1\"{}", name, file[0],
+         file[1], file[2], file[3], gguf ? "; this is a GGUF file: convert it with `krafla convert`" : "");
   }
   std::uint32_t version = 0;
   std::memcpy(&version, &file[4], 4);
@@ -244,13 +267,16 @@ std::vector<std::uint8_t> effective_flags(const MlbHeader& header, std::span<con
   return std::vector<std::uint8_t>(header.n_layers, header.sliding_window != 0 ? kLayerWindow : 0);
 }
 
-MlbCanonical canonical_mlb(const MlbHeader& header, std::span<const std::uint8_t> flags, std::string_view name) {
+MlbCanonical canonical_mlb(const MlbHeader& header, std::span<const std::uint8_t> flags,
+                           std::string_view name) {
   check_mlb_header(header, name);
   if (!flags.empty() && flags.size() != header.n_layers)
     fail(ML_E_SHAPE, "{}: {} layer flags; allowed: one per layer ({})", name, flags.size(), header.n_layers);
   check_mlb_layers(header, flags, name);
-  const bool given = header.layer_flags != 0 || std::any_of(flags.begin(), flags.end(), [](std::uint8_t f) { return f != 0; });
-  if (header.layer_flags != 0 && flags.empty()) fail(ML_E_FORMAT, "{}: layer_flags is 1, but there are no flags", name);
+  const bool given = header.layer_flags != 0 ||
+                     std::any_of(flags.begin(), flags.end(), [](std::uint8_t f) { return f != 0; });
+  if (header.layer_flags != 0 && flags.empty())
+    fail(ML_E_FORMAT, "{}: layer_flags is 1, but there are no flags", name);
   MlbCanonical result{header, effective_flags(header, given ? flags : std::span<const std::uint8_t>{})};
   std::uint8_t used = 0;
   bool differ = false;

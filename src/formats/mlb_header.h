@@ -1,5 +1,6 @@
 // The 256-byte header of a .mlb model: its fields, their rules and its canonical form.
-// Goal: one table of fields and one list of rules for reader, writer and `krafla inspect`. Non-goal: reading arrays (mlb.h).
+// Goal: one table of fields and one list of rules for reader, writer and `krafla inspect`. Non-goal: reading
+// arrays (mlb.h).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ namespace krafla {
 
 inline constexpr std::size_t kMlbHeaderBytes = 256;
 inline constexpr std::size_t kMlbAlign = 64;
-inline constexpr std::uint32_t kMlbMaxDim = 65536;       // dim, n_layers, n_heads, n_kv_heads, hidden_dim, q_dim, lin_*
+inline constexpr std::uint32_t kMlbMaxDim =
+    65536;  // dim, n_layers, n_heads, n_kv_heads, hidden_dim, q_dim, lin_*
 inline constexpr std::uint32_t kMlbMaxCount = 1u << 24;  // vocab, max_seq, sliding_window
 
 /// How a matrix is stored; the numbers are those of the field wtype.
@@ -28,11 +30,25 @@ enum MlbRopeType : std::uint32_t { kRopePlain = 0, kRopeLlama3 = 1, kRopeLinear 
 /// Values of the field act.
 enum MlbActivation : std::uint32_t { kActSilu = 0, kActGelu = 1 };
 /// Bits of a layer's flag byte.
-enum MlbLayerFlag : std::uint8_t { kLayerWindow = 1, kLayerLocalRope = 2, kLayerNoRope = 4, kLayerLinear = 8 };
+enum MlbLayerFlag : std::uint8_t {
+  kLayerWindow = 1,
+  kLayerLocalRope = 2,
+  kLayerNoRope = 4,
+  kLayerLinear = 8
+};
 /// Bits of q8_mask, one per class of matrices.
-enum MlbClass : std::uint32_t { kClassEmb = 1, kClassCls = 2, kClassQk = 4, kClassV = 8, kClassO = 16, kClassUp = 32, kClassDown = 64 };
+enum MlbClass : std::uint32_t {
+  kClassEmb = 1,
+  kClassCls = 2,
+  kClassQk = 4,
+  kClassV = 8,
+  kClassO = 16,
+  kClassUp = 32,
+  kClassDown = 64
+};
 
-/// The fields from offset 8 on, by the page's names and in its order; each is 4 bytes, so this is the file's own layout.
+/// The fields from offset 8 on, by the page's names and in its order; each is 4 bytes, so this is the file's
+/// own layout.
 struct MlbHeader {
   std::uint32_t dim = 0;
   std::uint32_t n_layers = 0;
@@ -86,7 +102,8 @@ struct MlbHeader {
   bool has_linear() const { return lin_k_heads != 0; }
   /// The type a matrix of class `bits` (MlbClass values) is stored as.
   MatrixType matrix_type(std::uint32_t bits) const {
-    return wtype == static_cast<std::uint32_t>(MatrixType::q8_0) || (q8_mask & bits) != 0 ? MatrixType::q8_0 : MatrixType::q4_0;
+    return wtype == static_cast<std::uint32_t>(MatrixType::q8_0) || (q8_mask & bits) != 0 ? MatrixType::q8_0
+                                                                                          : MatrixType::q4_0;
   }
 
   bool operator==(const MlbHeader&) const = default;
@@ -105,17 +122,20 @@ std::span<const MlbField> mlb_fields();
 /// The field's value as text, a float in the fewest digits that give it back.
 std::string mlb_field_text(const MlbHeader& header, const MlbField& field);
 
-/// The header of a file. Checks size, magic, version, every field and the reserved zeros: ML_E_FORMAT or ML_E_SHAPE, naming
-/// `name`, the field, the value found and the values allowed.
+/// The header of a file. Checks size, magic, version, every field and the reserved zeros: ML_E_FORMAT or
+/// ML_E_SHAPE, naming `name`, the field, the value found and the values allowed.
 MlbHeader parse_mlb_header(Bytes file, std::string_view name);
 
-/// The rules of single fields and their combinations (see the page and its table of statuses): ML_E_FORMAT, then ML_E_SHAPE.
+/// The rules of single fields and their combinations (see the page and its table of statuses): ML_E_FORMAT,
+/// then ML_E_SHAPE.
 void check_mlb_header(const MlbHeader& header, std::string_view name);
 
-/// The rules of layer flags and of the lin_* fields. `flags`: one byte per layer as stored, or empty when the file has none.
+/// The rules of layer flags and of the lin_* fields. `flags`: one byte per layer as stored, or empty when the
+/// file has none.
 void check_mlb_layers(const MlbHeader& header, std::span<const std::uint8_t> flags, std::string_view name);
 
-/// The flags that hold: the stored ones, or for a file without them the window on every layer if there is a window.
+/// The flags that hold: the stored ones, or for a file without them the window on every layer if there is a
+/// window.
 std::vector<std::uint8_t> effective_flags(const MlbHeader& header, std::span<const std::uint8_t> stored);
 
 /// A header and the flags to write with it (empty: none are written).
@@ -123,8 +143,10 @@ struct MlbCanonical {
   MlbHeader header;
   std::vector<std::uint8_t> flags;
 };
-/// The same model with zero wherever zero means the same, so that equal models have equal bytes. `flags` is one byte per layer,
-/// or empty; if header.layer_flags is 0 and all are 0, a sliding window applies to every layer. Checks its input.
-MlbCanonical canonical_mlb(const MlbHeader& header, std::span<const std::uint8_t> flags, std::string_view name);
+/// The same model with zero wherever zero means the same, so that equal models have equal bytes. `flags` is
+/// one byte per layer, or empty; if header.layer_flags is 0 and all are 0, a sliding window applies to every
+/// layer. Checks its input.
+MlbCanonical canonical_mlb(const MlbHeader& header, std::span<const std::uint8_t> flags,
+                           std::string_view name);
 
 }  // namespace krafla

@@ -15,16 +15,18 @@ MlbWriter::MlbWriter(const std::string& path, const MlbHeader& header, std::span
   file_.set_size(size_);  // padding is what is never written
   const std::vector<std::uint8_t> head = mlb_header_bytes(canonical_.header);
   file_.write_at(0, head.data(), head.size());
-  if (!canonical_.flags.empty()) file_.write_at(arrays_[0].offset, canonical_.flags.data(), canonical_.flags.size());
+  if (!canonical_.flags.empty())
+    file_.write_at(arrays_[0].offset, canonical_.flags.data(), canonical_.flags.size());
 }
 
 void MlbWriter::write_rows(std::size_t index, std::uint64_t row, std::uint64_t rows, Bytes q, Bytes d) {
   const MlbArray& a = arrays_[index];
   const std::uint64_t q_row = a.size / a.rows;
   const std::uint64_t d_row = a.d_size / a.rows;
-  if (!a.quantized() || row > a.rows || rows > a.rows - row || q.size() != rows * q_row || d.size() != rows * d_row)
-    fail(ML_E_ARG, "{}: {}: rows {} to {} with {} and {} bytes do not fit an array of {} × {}", path_, a.name(), row, row + rows, q.size(),
-         d.size(), a.rows, a.cols);
+  if (!a.quantized() || row > a.rows || rows > a.rows - row || q.size() != rows * q_row ||
+      d.size() != rows * d_row)
+    fail(ML_E_ARG, "{}: {}: rows {} to {} with {} and {} bytes do not fit an array of {} × {}", path_,
+         a.name(), row, row + rows, q.size(), d.size(), a.rows, a.cols);
   if (a.kind == MlbKind::q8_0) {
     const std::size_t at = find_minus_128(q);
     const auto cols = static_cast<std::size_t>(a.cols);
@@ -37,10 +39,12 @@ void MlbWriter::write_rows(std::size_t index, std::uint64_t row, std::uint64_t r
 void MlbWriter::write_floats(std::size_t index, std::span<const float> values) {
   const MlbArray& a = arrays_[index];
   if (a.kind != MlbKind::f32 || values.size() * sizeof(float) != a.size)
-    fail(ML_E_ARG, "{}: {}: {} floats do not fit an array of {} × {}", path_, a.name(), values.size(), a.rows, a.cols);
+    fail(ML_E_ARG, "{}: {}: {} floats do not fit an array of {} × {}", path_, a.name(), values.size(), a.rows,
+         a.cols);
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
-      fail(ML_E_FORMAT, "{}: {} row {}: weight {}; allowed: finite weights", path_, a.name(), i / a.cols, values[i]);
+      fail(ML_E_FORMAT, "{}: {} row {}: weight {}; allowed: finite weights", path_, a.name(), i / a.cols,
+           values[i]);
   file_.write_at(a.offset, values.data(), values.size() * sizeof(float));
 }
 

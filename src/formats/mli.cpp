@@ -27,10 +27,12 @@ void check_group(std::span<const double> sums, const std::string& group, std::st
   double total = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (!std::isfinite(sums[i]) || sums[i] < 0)
-      fail(ML_E_FORMAT, "{}: {} channel {} has the sum {}; allowed: finite and >= 0", name, group, i, sums[i]);
+      fail(ML_E_FORMAT, "{}: {} channel {} has the sum {}; allowed: finite and >= 0", name, group, i,
+           sums[i]);
     total += sums[i];
   }
-  if (!(total > 0) || !std::isfinite(total)) fail(ML_E_FORMAT, "{}: {} has a total of {}; allowed: finite and > 0", name, group, total);
+  if (!(total > 0) || !std::isfinite(total))
+    fail(ML_E_FORMAT, "{}: {} has a total of {}; allowed: finite and > 0", name, group, total);
 }
 
 /// Calls visit(sums, group's name) for every group, in file order.
@@ -43,7 +45,8 @@ void each_group(const Mli& m, Visit&& visit) {
 }
 
 void check_dimensions(const Mli& m, std::string_view name) {
-  const std::pair<const char*, std::uint32_t> dims[] = {{"n_layers", m.n_layers}, {"dim", m.dim}, {"hidden_dim", m.hidden_dim}};
+  const std::pair<const char*, std::uint32_t> dims[] = {
+      {"n_layers", m.n_layers}, {"dim", m.dim}, {"hidden_dim", m.hidden_dim}};
   for (const auto& [field, value] : dims)
     if (value == 0) fail(ML_E_SHAPE, "{}: {} is 0; allowed: at least 1", name, field);
 }
@@ -51,7 +54,8 @@ void check_dimensions(const Mli& m, std::string_view name) {
 void check_values(const Mli& m, std::string_view name) {
   if (m.layer_tokens == 0) fail(ML_E_FORMAT, "{}: layer tokens is 0; allowed: at least 1", name);
   if (m.classifier_tokens == 0) fail(ML_E_FORMAT, "{}: classifier tokens is 0; allowed: at least 1", name);
-  each_group(m, [&](std::span<const double> sums, const std::string& group) { check_group(sums, group, name); });
+  each_group(m,
+             [&](std::span<const double> sums, const std::string& group) { check_group(sums, group, name); });
 }
 
 }  // namespace
@@ -83,13 +87,16 @@ Mli empty_mli(const MlbHeader& header) {
 }
 
 Mli parse_mli(Bytes file, std::string_view name) {
-  if (file.empty()) fail(ML_E_FORMAT, "{}: empty file; an importance matrix has at least {} bytes", name, kHeaderBytes);
+  if (file.empty())
+    fail(ML_E_FORMAT, "{}: empty file; an importance matrix has at least {} bytes", name, kHeaderBytes);
   if (file.size() < kHeaderBytes)
-    fail(ML_E_FORMAT, "{}: the header needs {} bytes, but the file has {}; it is cut short or no importance matrix", name, kHeaderBytes,
-         file.size());
+    fail(ML_E_FORMAT,
+         "{}: the header needs {} bytes, but the file has {}; it is cut short or no importance matrix", name,
+         kHeaderBytes, file.size());
   ByteReader in(file, name);
   if (std::memcmp(in.take(4, "magic").data(), "MLI1", 4) != 0)
-    fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLI1\"", name, file[0], file[1], file[2], file[3]);
+    fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLI1\"", name, file[0],
+         file[1], file[2], file[3]);
   const auto version = in.read<std::uint32_t>("version");
   if (version != 1) fail(ML_E_FORMAT, "{}: version is {}; allowed: 1", name, version);
   Mli m;
@@ -111,34 +118,43 @@ Mli parse_mli(Bytes file, std::string_view name) {
   return m;
 }
 
-void check_mli_model(const Mli& mli, const MlbHeader& header, std::span<const std::uint8_t> flags, std::string_view name) {
-  const std::tuple<const char*, std::uint64_t, std::uint64_t> dims[] = {{"n_layers", mli.n_layers, header.n_layers},
-                                                                        {"dim", mli.dim, header.dim},
-                                                                        {"hidden_dim", mli.hidden_dim, header.hidden_dim},
-                                                                        {"q_dim", mli.q_dim, header.q_dim()}};
+void check_mli_model(const Mli& mli, const MlbHeader& header, std::span<const std::uint8_t> flags,
+                     std::string_view name) {
+  const std::tuple<const char*, std::uint64_t, std::uint64_t> dims[] = {
+      {"n_layers", mli.n_layers, header.n_layers},
+      {"dim", mli.dim, header.dim},
+      {"hidden_dim", mli.hidden_dim, header.hidden_dim},
+      {"q_dim", mli.q_dim, header.q_dim()}};
   for (const auto& [field, found, wanted] : dims)
-    if (found != wanted) fail(ML_E_SHAPE, "{}: {} is {}; allowed: the model's {}", name, field, found, wanted);
+    if (found != wanted)
+      fail(ML_E_SHAPE, "{}: {} is {}; allowed: the model's {}", name, field, found, wanted);
   for (std::size_t i = 0; i < flags.size(); ++i)
     if ((flags[i] & kLayerLinear) != 0 && header.lin_values() != header.q_dim())
-      fail(ML_E_SHAPE, "{}: layers.{}.lout has {} input channels; allowed: q_dim ({}), an importance matrix has no place for others", name,
-           i, header.lin_values(), header.q_dim());
+      fail(ML_E_SHAPE,
+           "{}: layers.{}.lout has {} input channels; allowed: q_dim ({}), an importance matrix has no place "
+           "for others",
+           name, i, header.lin_values(), header.q_dim());
 }
 
 void check_mli_measured(const Mli& mli, std::string_view model) {
   each_group(mli, [&](std::span<const double> sums, const std::string& group) {
     const auto bad = std::find_if(sums.begin(), sums.end(), [](double sum) { return !std::isfinite(sum); });
     if (bad != sums.end())
-      fail(ML_E_NUMERIC, "{}: channel {} of what goes into {} is NaN or infinite on this text; the model's weights are broken", model,
-           bad - sums.begin(), group);
+      fail(ML_E_NUMERIC,
+           "{}: channel {} of what goes into {} is NaN or infinite on this text; the model's weights are "
+           "broken",
+           model, bad - sums.begin(), group);
   });
 }
 
 void write_mli(OutputFile& file, std::string_view path, const Mli& mli) {
   check_dimensions(mli, path);
   const auto count = count_sums(mli);
-  if (!count || mli.sums.size() != *count) fail(ML_E_SHAPE, "{}: {} sums do not fit its dimensions", path, mli.sums.size());
+  if (!count || mli.sums.size() != *count)
+    fail(ML_E_SHAPE, "{}: {} sums do not fit its dimensions", path, mli.sums.size());
   check_values(mli, path);
-  const std::uint32_t head[] = {1, mli.n_layers, mli.dim, mli.hidden_dim, mli.q_dim == mli.dim ? 0 : mli.q_dim};
+  const std::uint32_t head[] = {1, mli.n_layers, mli.dim, mli.hidden_dim,
+                                mli.q_dim == mli.dim ? 0 : mli.q_dim};
   const std::uint64_t tokens[] = {mli.layer_tokens, mli.classifier_tokens};
   file.write("MLI1", 4);
   file.write(head, sizeof head);

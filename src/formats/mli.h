@@ -14,8 +14,8 @@ namespace krafla {
 
 class OutputFile;
 
-/// The groups of channels of a layer, in file order: the inputs of wq/wk/wv (dim), wo (q_dim), w1/w3 (dim), w2 (hidden_dim).
-/// In a linear-attention layer: of lqkv/lz/lb/la, and of lout.
+/// The groups of channels of a layer, in file order: the inputs of wq/wk/wv (dim), wo (q_dim), w1/w3 (dim),
+/// w2 (hidden_dim). In a linear-attention layer: of lqkv/lz/lb/la, and of lout.
 enum class MliSlot : std::uint8_t { qkv, o, up, down };
 
 /// A whole file, copied out (it is small). q_dim is the value meant, never 0.
@@ -38,16 +38,18 @@ struct Mli {
 /// Sums of zero for such a model; it need not fit (check_mli_model).
 Mli empty_mli(const MlbHeader& header);
 
-/// Parses a file: ML_E_FORMAT for magic, version, size, zero tokens, and sums that are NaN, infinite, negative or all zero in a
-/// group; ML_E_SHAPE for dimensions of 0. `name` is the file's name for messages.
+/// Parses a file: ML_E_FORMAT for magic, version, size, zero tokens, and sums that are NaN, infinite,
+/// negative or all zero in a group; ML_E_SHAPE for dimensions of 0. `name` is the file's name for messages.
 Mli parse_mli(Bytes file, std::string_view name);
 
-/// Whether it was measured on such a model: ML_E_SHAPE naming the dimension, also for a linear-attention layer whose lout has other
-/// than q_dim inputs (there is no place for them). `flags`: the model's layer flags, or empty.
-void check_mli_model(const Mli& mli, const MlbHeader& header, std::span<const std::uint8_t> flags, std::string_view name);
+/// Whether it was measured on such a model: ML_E_SHAPE naming the dimension, also for a linear-attention
+/// layer whose lout has other than q_dim inputs (there is no place for them). `flags`: the model's layer
+/// flags, or empty.
+void check_mli_model(const Mli& mli, const MlbHeader& header, std::span<const std::uint8_t> flags,
+                     std::string_view name);
 
-/// Whether every sum is a finite number: ML_E_NUMERIC naming `model`, which they were measured on, the layer and the matrices whose
-/// input it is.
+/// Whether every sum is a finite number: ML_E_NUMERIC naming `model`, which they were measured on, the layer
+/// and the matrices whose input it is.
 void check_mli_measured(const Mli& mli, std::string_view model);
 
 /// Writes everything to `file` and commits it. Refuses what parse_mli would refuse, naming `path`.

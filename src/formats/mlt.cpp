@@ -27,29 +27,34 @@ static_assert(sizeof(MltMerge) == 12, "merges are copied from the file as they a
 
 void check_id(std::string_view name, std::string_view field, std::int32_t id, std::size_t n_vocab) {
   if (id < -1 || id >= static_cast<std::int64_t>(n_vocab))
-    fail(ML_E_FORMAT, "{}: {} is {}, allowed is -1 (none) to n_vocab - 1 = {}", name, field, id, static_cast<std::int64_t>(n_vocab) - 1);
+    fail(ML_E_FORMAT, "{}: {} is {}, allowed is -1 (none) to n_vocab - 1 = {}", name, field, id,
+         static_cast<std::int64_t>(n_vocab) - 1);
 }
 
 void check_header(std::string_view name, const Header& h) {
   if (std::memcmp(h.magic, kMagic, sizeof kMagic) != 0)
-    fail(ML_E_FORMAT, "{}: magic is {:02x} {:02x} {:02x} {:02x}, not \"MLT1\": this is no .mlt tokenizer", name,
-         static_cast<std::uint8_t>(h.magic[0]), static_cast<std::uint8_t>(h.magic[1]), static_cast<std::uint8_t>(h.magic[2]),
-         static_cast<std::uint8_t>(h.magic[3]));
+    fail(ML_E_FORMAT, "{}: magic is {:02x} {:02x} {:02x} {:02x}, not \"MLT1\": this is no .mlt tokenizer",
+         name, static_cast<std::uint8_t>(h.magic[0]), static_cast<std::uint8_t>(h.magic[1]),
+         static_cast<std::uint8_t>(h.magic[2]), static_cast<std::uint8_t>(h.magic[3]));
   if (h.version != kVersion) fail(ML_E_FORMAT, "{}: version is {}, allowed is {}", name, h.version, kVersion);
-  if (h.kind != 1 && h.kind != 2) fail(ML_E_FORMAT, "{}: kind is {}, allowed is 1 (SentencePiece) or 2 (byte-level)", name, h.kind);
+  if (h.kind != 1 && h.kind != 2)
+    fail(ML_E_FORMAT, "{}: kind is {}, allowed is 1 (SentencePiece) or 2 (byte-level)", name, h.kind);
   check_id(name, "bos", h.bos, h.n_vocab);
   check_id(name, "eos", h.eos, h.n_vocab);
   if ((h.flags & ~kMltKnownFlags) != 0)
-    fail(ML_E_FORMAT, "{}: flags is {}, which has bits beyond the known ones ({})", name, h.flags, kMltKnownFlags);
+    fail(ML_E_FORMAT, "{}: flags is {}, which has bits beyond the known ones ({})", name, h.flags,
+         kMltKnownFlags);
 }
 
 void check_token(std::string_view name, std::size_t id, std::uint8_t attr, std::size_t length) {
   if (attr != 0 && attr != kMltAdded && attr != kMltByte)
     fail(ML_E_FORMAT, "{}: token {}: attr is {}, allowed is 0, 1 (added) or 2 (byte)", name, id, attr);
-  if (attr == kMltByte && length != 1) fail(ML_E_FORMAT, "{}: token {}: len of a byte token is {}, allowed is 1", name, id, length);
+  if (attr == kMltByte && length != 1)
+    fail(ML_E_FORMAT, "{}: token {}: len of a byte token is {}, allowed is 1", name, id, length);
 }
 
-/// Whether two texts of one size are equal, without a call: most tokens are short, and there are half a million rules.
+/// Whether two texts of one size are equal, without a call: most tokens are short, and there are half a
+/// million rules.
 bool same(std::string_view a, std::string_view b) {
   const std::size_t n = a.size();
   const auto differ = [&]<class T>(T, std::size_t at) {
@@ -66,18 +71,25 @@ bool same(std::string_view a, std::string_view b) {
 }
 
 /// Ids in range, and the bytes of left and right joined are those of merged.
-void check_merge(std::string_view name, std::size_t rank, const MltMerge& merge, const AlignedVector<MltToken>& tokens) {
-  for (const auto& [field, id] : {std::pair{"left", merge.left}, {"right", merge.right}, {"merged", merge.merged}})
+void check_merge(std::string_view name, std::size_t rank, const MltMerge& merge,
+                 const AlignedVector<MltToken>& tokens) {
+  for (const auto& [field, id] :
+       {std::pair{"left", merge.left}, {"right", merge.right}, {"merged", merge.merged}})
     if (id >= tokens.size())
-      fail(ML_E_FORMAT, "{}: merge {}: {} is {}, allowed is less than n_vocab = {}", name, rank, field, id, tokens.size());
-  const std::string_view left = tokens[merge.left].bytes, right = tokens[merge.right].bytes, merged = tokens[merge.merged].bytes;
-  if (left.size() + right.size() != merged.size() || !same(merged.substr(0, left.size()), left) || !same(merged.substr(left.size()), right))
-    fail(ML_E_FORMAT, "{}: merge {}: the bytes of tokens {} and {} joined are not those of the merged token {}", name, rank, merge.left,
-         merge.right, merge.merged);
+      fail(ML_E_FORMAT, "{}: merge {}: {} is {}, allowed is less than n_vocab = {}", name, rank, field, id,
+           tokens.size());
+  const std::string_view left = tokens[merge.left].bytes, right = tokens[merge.right].bytes,
+                         merged = tokens[merge.merged].bytes;
+  if (left.size() + right.size() != merged.size() || !same(merged.substr(0, left.size()), left) ||
+      !same(merged.substr(left.size()), right))
+    fail(ML_E_FORMAT,
+         "{}: merge {}: the bytes of tokens {} and {} joined are not those of the merged token {}", name,
+         rank, merge.left, merge.right, merge.merged);
 }
 
 /// Tokens stand anywhere in memory: what later merges need is fetched ahead.
-void prefetch_merge(std::size_t rank, const AlignedVector<MltMerge>& merges, const AlignedVector<MltToken>& tokens) {
+void prefetch_merge(std::size_t rank, const AlignedVector<MltMerge>& merges,
+                    const AlignedVector<MltToken>& tokens) {
   constexpr std::size_t kAhead = 16;
   const auto each = [&](std::size_t at, auto&& fetch) {
     if (at >= merges.size()) return;
@@ -88,7 +100,8 @@ void prefetch_merge(std::size_t rank, const AlignedVector<MltMerge>& merges, con
   each(rank + kAhead, [](const MltToken& token) { __builtin_prefetch(token.bytes.data()); });
 }
 
-/// The second half by a thread of its own, if one can be had: this is a third of the time that a large tokenizer takes to load.
+/// The second half by a thread of its own, if one can be had: this is a third of the time that a large
+/// tokenizer takes to load.
 void check_merges(std::string_view name, const Mlt& mlt) {
   const auto check = [&](std::size_t from, std::size_t to) {
     for (std::size_t rank = from; rank < to; ++rank) {
@@ -97,26 +110,30 @@ void check_merges(std::string_view name, const Mlt& mlt) {
     }
   };
   const std::size_t n = mlt.merges.size(), half = n < 50000 ? n : n / 2;
-  auto second = std::async(half < n ? std::launch::async | std::launch::deferred : std::launch::deferred, check, half, n);
+  auto second = std::async(half < n ? std::launch::async | std::launch::deferred : std::launch::deferred,
+                           check, half, n);
   check(0, half);  // its error is the one of the lowest rank, and leaves when the other thread is done
   second.get();
 }
 
 AlignedVector<MltToken> read_tokens(ByteReader& reader, std::uint32_t n_vocab, std::string_view name) {
   if (reader.remaining() / kTokenHeader < n_vocab)  // before memory is taken for a count the file cannot hold
-    fail(ML_E_FORMAT, "{}: n_vocab is {}, but the {} bytes after the header hold at most {} tokens; the file is cut short or damaged", name,
-         n_vocab, reader.remaining(), reader.remaining() / kTokenHeader);
+    fail(ML_E_FORMAT,
+         "{}: n_vocab is {}, but the {} bytes after the header hold at most {} tokens; the file is cut short "
+         "or damaged",
+         name, n_vocab, reader.remaining(), reader.remaining() / kTokenHeader);
   AlignedVector<MltToken> tokens(n_vocab);
   for (std::uint32_t id = 0; id < n_vocab; ++id) {
     if (reader.remaining() < kTokenHeader)
-      fail(ML_E_FORMAT, "{}: token {} needs at least {} bytes, but only {} are left; the file is cut short", name, id, kTokenHeader,
-           reader.remaining());
+      fail(ML_E_FORMAT, "{}: token {} needs at least {} bytes, but only {} are left; the file is cut short",
+           name, id, kTokenHeader, reader.remaining());
     const auto attr = reader.read<std::uint8_t>("attr");
     const auto length = reader.read<std::uint32_t>("len");
     check_token(name, id, attr, length);
     if (length > reader.remaining())
-      fail(ML_E_FORMAT, "{}: token {}: len is {}, but only {} bytes are left; the file is cut short or damaged", name, id, length,
-           reader.remaining());
+      fail(ML_E_FORMAT,
+           "{}: token {}: len is {}, but only {} bytes are left; the file is cut short or damaged", name, id,
+           length, reader.remaining());
     const Bytes bytes = reader.take(length, "bytes");
     tokens[id] = {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}, attr};
   }
@@ -136,7 +153,8 @@ Mlt parse_mlt(Bytes bytes, std::string_view name) {
   mlt.bos = header.bos;
   mlt.eos = header.eos;
   mlt.tokens = read_tokens(reader, header.n_vocab, name);
-  const Bytes merges = reader.take(std::uint64_t{header.n_merges} * sizeof(MltMerge), "the merges (n_merges)");
+  const Bytes merges =
+      reader.take(std::uint64_t{header.n_merges} * sizeof(MltMerge), "the merges (n_merges)");
   mlt.merges.resize(header.n_merges);
   if (!merges.empty()) std::memcpy(mlt.merges.data(), merges.data(), merges.size());
   check_merges(name, mlt);

@@ -1,6 +1,6 @@
-// The .mlt tokenizer file: token bytes and merge rules. Goal: whatever the bytes, an error that names the field or a
-// tokenizer that keeps every promise of the format page; time and memory bounded by the file's size, not by the numbers in it.
-// Non-goal: knowing how text becomes ids (src/tokenizer).
+// The .mlt tokenizer file: token bytes and merge rules. Goal: whatever the bytes, an error that names the
+// field or a tokenizer that keeps every promise of the format page; time and memory bounded by the file's
+// size, not by the numbers in it. Non-goal: knowing how text becomes ids (src/tokenizer).
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,14 @@ enum class MltKind : std::uint32_t { kSentencePiece = 1, kByteLevel = 2 };
 
 // Values of Mlt::flags.
 inline constexpr std::uint32_t kMltPrependBos = 1;
-inline constexpr std::uint32_t kMltIgnoreMerges = 2;       // a whole pre-token found in the vocabulary is one token
-inline constexpr std::uint32_t kMltPrefixAtStart = 4;      // SentencePiece: the prefix U+2581 only at the start of the text
-inline constexpr std::uint32_t kMltNfc = 8;                // NFC-normalize the text between added tokens
-inline constexpr std::uint32_t kMltSingleDigits = 16;      // \p{N} instead of \p{N}{1,3} in the Llama 3 regex
-inline constexpr std::uint32_t kMltGpt2Regex = 32;         // the GPT-2 regex instead of the Llama 3 one
-inline constexpr std::uint32_t kMltSplitDigits = 64;       // every numeric character is split off before the regex
+inline constexpr std::uint32_t kMltIgnoreMerges =
+    2;  // a whole pre-token found in the vocabulary is one token
+inline constexpr std::uint32_t kMltPrefixAtStart =
+    4;                                       // SentencePiece: the prefix U+2581 only at the start of the text
+inline constexpr std::uint32_t kMltNfc = 8;  // NFC-normalize the text between added tokens
+inline constexpr std::uint32_t kMltSingleDigits = 16;  // \p{N} instead of \p{N}{1,3} in the Llama 3 regex
+inline constexpr std::uint32_t kMltGpt2Regex = 32;     // the GPT-2 regex instead of the Llama 3 one
+inline constexpr std::uint32_t kMltSplitDigits = 64;  // every numeric character is split off before the regex
 inline constexpr std::uint32_t kMltMarksAreLetters = 128;  // \p{M} counts as a letter in the regex
 inline constexpr std::uint32_t kMltNoPrefix = 256;         // SentencePiece: no prefix U+2581 at all
 inline constexpr std::uint32_t kMltKnownFlags = 511;
@@ -45,7 +47,8 @@ struct MltMerge {
   std::uint32_t merged = 0;
 };
 
-/// What a file holds. The token bytes are views: into the parsed span, or into whatever a writer's caller keeps alive.
+/// What a file holds. The token bytes are views: into the parsed span, or into whatever a writer's caller
+/// keeps alive.
 struct Mlt {
   MltKind kind = MltKind::kByteLevel;
   std::uint32_t flags = 0;
@@ -56,8 +59,8 @@ struct Mlt {
   std::size_t trailing = 0;  // bytes after the last merge: allowed, shown by `inspect`, not written
 };
 
-/// Reads and validates `bytes`; `name` is the file's name for messages. The result views `bytes`, which must outlive it.
-/// ML_E_FORMAT for everything the format page and its notes forbid.
+/// Reads and validates `bytes`; `name` is the file's name for messages. The result views `bytes`, which must
+/// outlive it. ML_E_FORMAT for everything the format page and its notes forbid.
 Mlt parse_mlt(Bytes bytes, std::string_view name);
 
 /// The file's bytes. ML_E_FORMAT, naming `name`, for values parse_mlt would refuse.

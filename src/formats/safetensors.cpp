@@ -14,9 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr SafeDtype kDtypes[] = {{"F32", 32},    {"F16", 16},    {"BF16", 16}, {"F64", 64}, {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
-                                 {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},    {"BOOL", 8}, {"U8", 8},      {"I8", 8},      {"U16", 16},
-                                 {"I16", 16},    {"U32", 32},    {"I32", 32},  {"U64", 64}, {"I64", 64},    {"C64", 64}};
+constexpr SafeDtype kDtypes[] = {
+    {"F32", 32},    {"F16", 16},    {"BF16", 16}, {"F64", 64}, {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
+    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},    {"BOOL", 8}, {"U8", 8},      {"I8", 8},      {"U16", 16},
+    {"I16", 16},    {"U32", 32},    {"I32", 32},  {"U64", 64}, {"I64", 64},    {"C64", 64}};
 
 /// A tensor as the header says it, before anything is checked against the file.
 struct Entry {
@@ -27,7 +28,8 @@ struct Entry {
   unsigned keys = 0;  // seen: 1 dtype, 2 shape, 4 data_offsets
 };
 
-/// The header as events: it has exactly three levels, so everything else is refused where it begins, and nothing is built for it.
+/// The header as events: it has exactly three levels, so everything else is refused where it begins, and
+/// nothing is built for it.
 class HeaderReader : public nlohmann::json_sax<Json> {
  public:
   HeaderReader(std::string_view file, std::vector<Entry>& entries) : file_(file), entries_(entries) {}
@@ -35,11 +37,13 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   bool start_object(std::size_t) override {
     ++depth_;
     if (depth_ > 2 || in_array_) refuse("an object where none belongs");
-    if (depth_ == 2 && !metadata_) entries_.push_back({.name = tensor_, .dtype = {}, .shape = {}, .offsets = {}});
+    if (depth_ == 2 && !metadata_)
+      entries_.push_back({.name = tensor_, .dtype = {}, .shape = {}, .offsets = {}});
     return true;
   }
   bool end_object() override {
-    if (depth_ == 2 && !metadata_ && entries_.back().keys != 7) refuse("without dtype, shape and data_offsets");
+    if (depth_ == 2 && !metadata_ && entries_.back().keys != 7)
+      refuse("without dtype, shape and data_offsets");
     --depth_;
     return true;
   }
@@ -77,7 +81,9 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   bool null() override { refuse("a null"); }
   bool boolean(bool) override { refuse("true or false"); }
   bool number_integer(number_integer_t value) override { refuse(fmt::format("the number {}", value)); }
-  bool number_float(number_float_t, const string_t& text) override { refuse("the number " + printable(text)); }
+  bool number_float(number_float_t, const string_t& text) override {
+    refuse("the number " + printable(text));
+  }
   bool binary(binary_t&) override { refuse("binary data"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
     fail(ML_E_FORMAT, "{}: the header is no JSON at byte {}", file_, position + 7);
@@ -90,7 +96,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
     entries_.back().keys |= bit;
   }
   [[noreturn]] void refuse(std::string_view what) const {
-    if (tensor_.empty()) fail(ML_E_FORMAT, "{}: the header has {}; it must be an object of tensors", file_, what);
+    if (tensor_.empty())
+      fail(ML_E_FORMAT, "{}: the header has {}; it must be an object of tensors", file_, what);
     fail(ML_E_FORMAT, "{}: {} in the header: {}", file_, printable(tensor_), what);
   }
 
@@ -104,7 +111,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 };
 
 const SafeDtype* find_dtype(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const SafeDtype& d) { return d.name == name; });
+  const auto* found = std::find_if(std::begin(kDtypes), std::end(kDtypes),
+                                   [&](const SafeDtype& d) { return d.name == name; });
   return found == std::end(kDtypes) ? nullptr : found;
 }
 
@@ -121,35 +129,42 @@ std::optional<std::uint64_t> size_of(const SafeDtype& dtype, std::span<const std
 SafeTensor checked(const Entry& e, Bytes data, std::string_view file) {
   const std::string name = printable(e.name);
   SafeTensor t{.name = e.name, .dtype = find_dtype(e.dtype), .shape = e.shape, .data = {}};
-  if (t.dtype == nullptr) fail(ML_E_FORMAT, "{}: {} has the dtype \"{}\", which is unknown", file, name, printable(e.dtype));
+  if (t.dtype == nullptr)
+    fail(ML_E_FORMAT, "{}: {} has the dtype \"{}\", which is unknown", file, name, printable(e.dtype));
   if (e.offsets.size() != 2 || e.offsets[0] > e.offsets[1])
     fail(ML_E_FORMAT, "{}: {} has data_offsets that are no begin and end", file, name);
   const auto size = size_of(*t.dtype, t.shape);
   if (!size || *size != e.offsets[1] - e.offsets[0])
-    fail(ML_E_FORMAT, "{}: {} has {} bytes (data_offsets {} to {}), but {} {} needs {}", file, name, e.offsets[1] - e.offsets[0],
-         e.offsets[0], e.offsets[1], e.dtype, t.shape_text(), size ? std::to_string(*size) : "more than 2^64 bits or no whole bytes");
+    fail(ML_E_FORMAT, "{}: {} has {} bytes (data_offsets {} to {}), but {} {} needs {}", file, name,
+         e.offsets[1] - e.offsets[0], e.offsets[0], e.offsets[1], e.dtype, t.shape_text(),
+         size ? std::to_string(*size) : "more than 2^64 bits or no whole bytes");
   t.data = data.subspan(static_cast<std::size_t>(e.offsets[0]), static_cast<std::size_t>(*size));
   return t;
 }
 
 /// The tensors must cover the data from its first byte to its last, one after the other.
-void check_order(const std::vector<Entry>& entries, std::uint64_t header_end, std::uint64_t data_size, std::string_view file) {
+void check_order(const std::vector<Entry>& entries, std::uint64_t header_end, std::uint64_t data_size,
+                 std::string_view file) {
   std::vector<const Entry*> order;
   for (const Entry& e : entries)
     if (e.offsets.size() == 2) order.push_back(&e);  // others are refused one by one
-  std::sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) { return a->offsets < b->offsets; });
+  std::sort(order.begin(), order.end(),
+            [](const Entry* a, const Entry* b) { return a->offsets < b->offsets; });
   std::uint64_t end = 0, most = 0;
   for (const Entry* e : order) most = std::max({most, e->offsets[0], e->offsets[1]});
   if (most > data_size)
-    fail(ML_E_FORMAT, "{}: the file has {} bytes, but its tensors need {}; it is cut short or damaged", file, header_end + data_size,
+    fail(ML_E_FORMAT, "{}: the file has {} bytes, but its tensors need {}; it is cut short or damaged", file,
+         header_end + data_size,
          checked_add(header_end, most).value_or(std::numeric_limits<std::uint64_t>::max()));
   for (const Entry* e : order) {
     if (e->offsets[0] != end)
-      fail(ML_E_FORMAT, "{}: {} begins at byte {} of the data, but the tensor before it ends at {}", file, printable(e->name),
-           e->offsets[0], end);
+      fail(ML_E_FORMAT, "{}: {} begins at byte {} of the data, but the tensor before it ends at {}", file,
+           printable(e->name), e->offsets[0], end);
     end = e->offsets[1];
   }
-  if (end != data_size) fail(ML_E_FORMAT, "{}: after the last tensor there may be nothing; the bytes there: {}", file, data_size - end);
+  if (end != data_size)
+    fail(ML_E_FORMAT, "{}: after the last tensor there may be nothing; the bytes there: {}", file,
+         data_size - end);
 }
 
 }  // namespace
@@ -166,11 +181,13 @@ std::vector<SafeTensor> parse_safetensors(Bytes file, std::string_view name) {
   ByteReader reader(file, name);
   const auto size = reader.read<std::uint64_t>("the header's size");
   if (size > kSafetensorsMaxHeader)
-    fail(ML_E_FORMAT, "{}: the header's size is {}; allowed: at most {}; is it a .safetensors file?", name, size, kSafetensorsMaxHeader);
+    fail(ML_E_FORMAT, "{}: the header's size is {}; allowed: at most {}; is it a .safetensors file?", name,
+         size, kSafetensorsMaxHeader);
   const Bytes header = reader.take(size, "the header");
   std::vector<Entry> entries;
   HeaderReader events(name, entries);
-  if (header.empty() || header[0] != '{') fail(ML_E_FORMAT, "{}: the header does not begin with {{; is it a .safetensors file?", name);
+  if (header.empty() || header[0] != '{')
+    fail(ML_E_FORMAT, "{}: the header does not begin with {{; is it a .safetensors file?", name);
   Json::sax_parse(header.begin(), header.end(), &events);
   const Bytes data = file.subspan(reader.position());
   check_order(entries, reader.position(), data.size(), name);
@@ -193,7 +210,8 @@ void decode_floats(const SafeDtype& dtype, Bytes bytes, std::span<float> out) {
     if (n > 0) std::memcpy(out.data(), bytes.data(), bytes.size());
     return;
   }
-  // The data may be unaligned; a copy of a few elements at a time keeps the loops below simple enough to become vector code.
+  // The data may be unaligned; a copy of a few elements at a time keeps the loops below simple enough to
+  // become vector code.
   constexpr std::size_t kStep = 256;
   std::uint16_t h[kStep];
   const bool bf16 = std::string_view(dtype.name) == "BF16";

@@ -1,5 +1,6 @@
-// Reading .safetensors files from bytes nobody vouches for. Goal: whatever the bytes, an error that names file and tensor, or tensors
-// whose every view lies inside the file; time and memory are bounded by the header's size. Non-goals: writing, knowing what a name means.
+// Reading .safetensors files from bytes nobody vouches for. Goal: whatever the bytes, an error that names
+// file and tensor, or tensors whose every view lies inside the file; time and memory are bounded by the
+// header's size. Non-goals: writing, knowing what a name means.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace krafla {
 
-inline constexpr std::uint64_t kSafetensorsMaxHeader = 100'000'000;  // bytes of JSON, as the format's own reader allows
+inline constexpr std::uint64_t kSafetensorsMaxHeader =
+    100'000'000;  // bytes of JSON, as the format's own reader allows
 
 /// A type of elements.
 struct SafeDtype {
@@ -34,14 +36,16 @@ struct SafeTensor {
   std::string shape_text() const;
 };
 
-/// Parses and checks a whole file: the header's size and JSON, known types, shape × type = length, tensors that follow each other
-/// without gap or overlap up to the end of the file, no name twice, texts as metadata. ML_E_FORMAT naming `name` and the tensor.
-/// The tensors come in the header's order and are views into `file`.
+/// Parses and checks a whole file: the header's size and JSON, known types, shape × type = length, tensors
+/// that follow each other without gap or overlap up to the end of the file, no name twice, texts as metadata.
+/// ML_E_FORMAT naming `name` and the tensor. The tensors come in the header's order and are views into
+/// `file`.
 std::vector<SafeTensor> parse_safetensors(Bytes file, std::string_view name);
 
 /// Whether decode_floats reads the type: F32, F16, BF16.
 bool can_decode(const SafeDtype& dtype);
-/// out.size() elements as floats, exactly. `bytes` has exactly as many; ML_E_ARG if not or if the type cannot be read.
+/// out.size() elements as floats, exactly. `bytes` has exactly as many; ML_E_ARG if not or if the type cannot
+/// be read.
 void decode_floats(const SafeDtype& dtype, Bytes bytes, std::span<float> out);
 
 }  // namespace krafla

@@ -8,10 +8,11 @@ inline F load_narrow(const uint16_t* p) { return load_f16(p); }
 
 constexpr size_t kManyLanes = kProductVectors * kWide;  // of a product_block, where there are so many
 
-/// Q queries, V vectors of lanes: c[i * c_stride + 16v] for rows a[i] of k1 - k0 factors, b rows b_stride apart, of f32 or f16.
+/// Q queries, V vectors of lanes: c[i * c_stride + 16v] for rows a[i] of k1 - k0 factors, b rows b_stride
+/// apart, of f32 or f16.
 template <int Q, int V, class Element>
-inline void product_block(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, float* c, size_t c_stride,
-                          Ahead& ahead) {
+inline void product_block(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, float* c,
+                          size_t c_stride, Ahead& ahead) {
   W acc[Q][V];
   unroll<Q>([&](auto i) { unroll<V>([&](auto v) { acc[i][v] = set16(0.0f); }); });
   for (int k = k0; k < k1; ++k) {
@@ -29,7 +30,8 @@ inline void product_block(const float* const* a, const Element* b, size_t b_stri
 
 /// The same for 8 lanes.
 template <int Q, class Element>
-inline void product_rest(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, float* c, size_t c_stride) {
+inline void product_rest(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, float* c,
+                         size_t c_stride) {
   F acc[Q];
   unroll<Q>([&](auto i) { acc[i] = set1(0.0f); });
   for (int k = k0; k < k1; ++k) {
@@ -41,24 +43,32 @@ inline void product_rest(const float* const* a, const Element* b, size_t b_strid
 
 /// Q rows over `lanes` (a multiple of 8) columns.
 template <int Q, class Element>
-inline void product_rows(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c, size_t c_stride,
-                         Ahead& ahead) {
+inline void product_rows(const float* const* a, const Element* b, size_t b_stride, int k0, int k1,
+                         size_t lanes, float* c, size_t c_stride, Ahead& ahead) {
   size_t j = 0;
-  for (; j + kManyLanes <= lanes; j += kManyLanes) product_block<Q, kProductVectors>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
-  for (; j + kWide <= lanes; j += kWide) product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
+  for (; j + kManyLanes <= lanes; j += kManyLanes)
+    product_block<Q, kProductVectors>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
+  for (; j + kWide <= lanes; j += kWide)
+    product_block<Q, 1>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
   if (j < lanes) product_rest<Q>(a, b + j, b_stride, k0, k1, c + j, c_stride);
 }
 
 /// n rows; `after` is what is read next, of after_bytes bytes, or null.
 template <class Element>
-inline void product(const float* const* a, int n, const Element* b, size_t b_stride, int k0, int k1, size_t lanes, float* c,
-                    size_t c_stride, const void* after = nullptr, size_t after_bytes = 0) {
-  // A piece with each k of every product_block below: of three rows or what is left, and of kManyLanes or kWide lanes.
+inline void product(const float* const* a, int n, const Element* b, size_t b_stride, int k0, int k1,
+                    size_t lanes, float* c, size_t c_stride, const void* after = nullptr,
+                    size_t after_bytes = 0) {
+  // A piece with each k of every product_block below: of three rows or what is left, and of kManyLanes or
+  // kWide lanes.
   const size_t passes = static_cast<size_t>((n + 2) / 3) * (lanes / kManyLanes + lanes % kManyLanes / kWide);
-  Ahead ahead(static_cast<const uint8_t*>(after), after != nullptr ? after_bytes : 0, passes * static_cast<size_t>(k1 - k0));
-  const auto rows = [&](int i, auto count) { product_rows<count>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead); };
+  Ahead ahead(static_cast<const uint8_t*>(after), after != nullptr ? after_bytes : 0,
+              passes * static_cast<size_t>(k1 - k0));
+  const auto rows = [&](int i, auto count) {
+    product_rows<count>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
+  };
   int i = 0;
-  for (; n - i == 3 || n - i > 4; i += 3) rows(i, Index<3>{});  // one alone has too few sums: four are two and two
+  for (; n - i == 3 || n - i > 4; i += 3)
+    rows(i, Index<3>{});  // one alone has too few sums: four are two and two
   for (; n - i >= 2; i += 2) rows(i, Index<2>{});
   if (n - i == 1) rows(i, Index<1>{});
 }
@@ -67,7 +77,8 @@ inline void decode_f16(const uint16_t* from, size_t n, float* to) {  // n: a mul
   for (size_t i = 0; i < n; i += kLanes) store(to + i, load_f16(from + i));
 }
 
-/// Blocks of at most 32 with a scale of f16 (A6). d = NaN where a value is not finite or the scale is none in f16.
+/// Blocks of at most 32 with a scale of f16 (A6). d = NaN where a value is not finite or the scale is none in
+/// f16.
 void quantize_kv(const float* x, size_t n, int8_t* q, uint16_t* d) {
   constexpr int kVectors = kKvBlock / kLanes;
   constexpr uint16_t kInfinity = 0x7c00, kNotANumber = 0x7e00;
@@ -119,13 +130,15 @@ inline void decode_keys_q8(const int8_t* from, size_t dim, int j0, int j1, float
     for (size_t b = 0; b < blocks; ++b) {
       const F scale = load(scales + b * kPage + j);
       const size_t end = b * kKvBlock + kKvBlock < dim ? b * kKvBlock + kKvBlock : dim;
-      for (size_t d = b * kKvBlock; d < end; ++d) store(to + d * kPage + j, load_i8(from + d * kPage + j) * scale);
+      for (size_t d = b * kKvBlock; d < end; ++d)
+        store(to + d * kPage + j, load_i8(from + d * kPage + j) * scale);
     }
 }
 
-/// q8_0: values [first, last) as floats with rows padded to whole vectors, of which the padding is anything. The last vector of a
-/// row reads into the next one, that of the last row into the scales.
-inline void decode_values_q8(const int8_t* from, size_t dim, int first, int last, size_t padded, float* scales, float* to) {
+/// q8_0: values [first, last) as floats with rows padded to whole vectors, of which the padding is anything.
+/// The last vector of a row reads into the next one, that of the last row into the scales.
+inline void decode_values_q8(const int8_t* from, size_t dim, int first, int last, size_t padded,
+                             float* scales, float* to) {
   const size_t blocks = (dim + kKvBlock - 1) / kKvBlock;
   decode_f16(reinterpret_cast<const uint16_t*>(from + dim * kPage), blocks * kPage, scales);
   for (int j = first; j < last; ++j)
@@ -151,8 +164,8 @@ inline void decode_values(const AttendPage& p, int first, int last, size_t padde
   }
 }
 
-/// Scores [nq][64] become exponentials over the visible keys (0 elsewhere), all of which are in [j0, j1), multiples of kWide; sets p.m and
-/// p.l. Eight queries at a time: what each has once is a lane of a vector.
+/// Scores [nq][64] become exponentials over the visible keys (0 elsewhere), all of which are in [j0, j1),
+/// multiples of kWide; sets p.m and p.l. Eight queries at a time: what each has once is a lane of a vector.
 inline void softmax_page(const AttendPage& p, int j0, int j1, float* scores) {
   const W lowest = set16(-__builtin_inff());
   for (int i0 = 0; i0 < p.nq; i0 += kLanes, scores += kLanes * kPage) {
@@ -208,19 +221,23 @@ void attend_page(const AttendPage& p) {
     if (p.first[i] < first) first = p.first[i];
     if (p.last[i] > last) last = p.last[i];
   }
-  const int j0 = first / kWide * kWide, j1 = (last + kWide - 1) / kWide * kWide;  // keys that any query may see
+  const int j0 = first / kWide * kWide,
+            j1 = (last + kWide - 1) / kWide * kWide;  // keys that any query may see
   const size_t lanes = static_cast<size_t>(j1 - j0);
-  // Halves are taken as they are, converted anew for each three queries, while that is cheaper than to make them floats first.
+  // Halves are taken as they are, converted anew for each three queries, while that is cheaper than to make
+  // them floats first.
   constexpr int kMostDirect = kConvertsHalves ? 8 : 3;
   const bool direct = p.type == KvType::f16 && p.nq <= kMostDirect && dim % kLanes == 0;
-  const auto *const k_f16 = static_cast<const uint16_t*>(p.k), *const v_f16 = static_cast<const uint16_t*>(p.v);  // if they are
+  const auto *const k_f16 = static_cast<const uint16_t*>(p.k), *const v_f16 = static_cast<const uint16_t*>(
+                                                                   p.v);  // if they are
   if (direct) {
     product(p.q, p.nq, k_f16 + j0, kPage, 0, p.head_dim, lanes, scores + j0, kPage, v_f16 + first * dim,
             static_cast<size_t>(last - first) * dim * sizeof(uint16_t));
   } else {
     const float* k = p.type == KvType::f32 ? static_cast<const float*>(p.k) : keys;
     if (p.type == KvType::f16)
-      for (size_t at = static_cast<size_t>(j0); at < dim * kPage; at += kPage) decode_f16(k_f16 + at, lanes, keys + at);
+      for (size_t at = static_cast<size_t>(j0); at < dim * kPage; at += kPage)
+        decode_f16(k_f16 + at, lanes, keys + at);
     if (p.type == KvType::q8_0) decode_keys_q8(static_cast<const int8_t*>(p.k), dim, j0, j1, scales, keys);
     if (p.type == KvType::q8_0)
       decode_values_q8(static_cast<const int8_t*>(p.v), dim, first, last, padded, scales, values);
@@ -240,7 +257,8 @@ void attend_page(const AttendPage& p) {
     }
     float* const o = p.o + i * p.o_stride;
     if (direct)
-      product(e, n, v_f16, dim, p.first[i], p.last[i], dim, o, p.o_stride, i == 0 ? p.next_k : nullptr, dim * kPage * sizeof(uint16_t));
+      product(e, n, v_f16, dim, p.first[i], p.last[i], dim, o, p.o_stride, i == 0 ? p.next_k : nullptr,
+              dim * kPage * sizeof(uint16_t));
     else
       product(e, n, values, padded, p.first[i], p.last[i], padded, o, p.o_stride);
     i += n;
@@ -260,8 +278,9 @@ void attend_merge(const AttendMerge& p) {
     store(its, b);
     for (size_t i = 0; i < n; ++i) {
       float* const O = p.O + (i0 + i) * p.o_stride;
-      zip(O, O, p.o + (i0 + i) * p.o_stride, p.head_dim,
-          [a = mine[i], b = its[i]](auto old, auto o) { return old * set<decltype(old)>(a) + o * set<decltype(o)>(b); });
+      zip(O, O, p.o + (i0 + i) * p.o_stride, p.head_dim, [a = mine[i], b = its[i]](auto old, auto o) {
+        return old * set<decltype(old)>(a) + o * set<decltype(o)>(b);
+      });
     }
   }
 }

@@ -1,4 +1,5 @@
-// What a forward pass computes with: the kernel table, the threads and their scratch memory. One forward at a time uses a context.
+// What a forward pass computes with: the kernel table, the threads and their scratch memory. One forward at a
+// time uses a context.
 #pragma once
 
 #include <vector>
@@ -17,7 +18,8 @@ class Context {
 
   const Kernels& kernels;
   ThreadPool threads;
-  const std::size_t near_bytes = near_cache();  ///< of a thread: gemm() packs so many weights at a time where that helps
+  const std::size_t near_bytes =
+      near_cache();  ///< of a thread: gemm() packs so many weights at a time where that helps
 
   /// At least `bytes` bytes, 64-byte aligned, of the thread's own; contents are lost at the next call.
   std::byte* scratch(int thread, std::size_t bytes) {

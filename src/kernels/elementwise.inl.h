@@ -1,4 +1,5 @@
-// A2, A4 and A5: sums, norms, activations, rotation. Tails are done in a padded vector, so every length gives the scalar's bits.
+// A2, A4 and A5: sums, norms, activations, rotation. Tails are done in a padded vector, so every length gives
+// the scalar's bits.
 
 /// The sum of eight lanes in the order of A2, for vectors of which each holds a lane: lane(l) gives lane l's.
 template <class Lane>

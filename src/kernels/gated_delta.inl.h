@@ -1,9 +1,11 @@
-// A7: the causal convolution, the L2 norm of heads and the gated delta rule's recurrence. Lanes are channels or values.
+// A7: the causal convolution, the L2 norm of heads and the gated delta rule's recurrence. Lanes are channels
+// or values.
 
 constexpr size_t kConvChannels = 64;  // channels whose taps are held transposed at a time
 constexpr size_t kConvTaps = 4;
 
-/// Adds N taps from tap t0 on to the sums of `width` channels (whole vectors) from c0 on, at every position; after the last taps, silu.
+/// Adds N taps from tap t0 on to the sums of `width` channels (whole vectors) from c0 on, at every position;
+/// after the last taps, silu.
 template <int N>
 inline void convolve_taps(const CausalConv& c, size_t c0, size_t width, size_t t0) {
   float taps[N][kConvChannels] = {};
@@ -45,11 +47,12 @@ void l2_norm(float* x, float scale, size_t n) {
   for (; i + kLanes <= n; i += kLanes) sum = sum + load(x + i) * load(x + i);
   if (i < n) sum = sum + load_part(x + i, n - i) * load_part(x + i, n - i);
   const float inv = 1.0f / __builtin_sqrtf(fold8(sum) + 1e-6f);
-  zip(x, x, x, n, [inv, scale](auto a, auto) { return (a * set<decltype(a)>(inv)) * set<decltype(a)>(scale); });
+  zip(x, x, x, n,
+      [inv, scale](auto a, auto) { return (a * set<decltype(a)>(inv)) * set<decltype(a)>(scale); });
 }
 
-/// A slice of N vectors. Between positions the state in memory already holds the next position's t = S * g, so that each position
-/// reads and writes it once.
+/// A slice of N vectors. Between positions the state in memory already holds the next position's t = S * g,
+/// so that each position reads and writes it once.
 template <int N>
 inline void delta_slice(const DeltaRule& r) {
   constexpr size_t row = N * kLanes;

@@ -60,7 +60,9 @@ const Kernels& choose_kernels(const char* forced) {
       best = found;
       available += (available.empty() ? "" : ", ") + std::string(isa.name);
     }
-  if (is_forced) fail(ML_E_ISA, "{}={}: this instruction set is unknown or not on this CPU; available here: {}", source, forced, available);
+  if (is_forced)
+    fail(ML_E_ISA, "{}={}: this instruction set is unknown or not on this CPU; available here: {}", source,
+         forced, available);
   return *best;
 }
 

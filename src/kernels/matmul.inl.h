@@ -23,7 +23,8 @@ inline F largest_magnitudes(const float* x, size_t n) {
   return largest(kLanes, [&](size_t i) { return most[i]; });
 }
 
-/// Blocks [0, n) of a group, n <= 8, by the page's rule: its d, q and minus8; d = NaN and q = 0 where a value is not finite.
+/// Blocks [0, n) of a group, n <= 8, by the page's rule: its d, q and minus8; d = NaN and q = 0 where a value
+/// is not finite.
 inline void quantize_group(const float* x, size_t n, Blocks8& group) {
   const F amax = largest_magnitudes(x, n);
   const Mask tiny = lt(amax, set1(1e-30f)), not_finite = is_nan(amax);
@@ -77,7 +78,8 @@ inline F load_scales(const void* d, size_t i) {
     return load(static_cast<const float*>(d) + i);
 }
 
-/// The n < 8 scales from index i of `count` on, the other lanes 0. Reads a whole vector where the array is long enough.
+/// The n < 8 scales from index i of `count` on, the other lanes 0. Reads a whole vector where the array is
+/// long enough.
 template <bool f16, int n>
 inline F load_scales_tail(const void* d, size_t i, size_t count) {
   if (i + kLanes <= count) return select(lanes_between(0, 0, n), load_scales<f16>(d, i), set1(0.0f));
@@ -91,8 +93,9 @@ inline F load_scales_tail(const void* d, size_t i, size_t count) {
   return load(lanes);
 }
 
-/// Fetches what comes 4096 columns later, some rows: the processors' own prefetching is not enough (isa/README.md has figures). From `end`
-/// on the thread goes on `jump` bytes further; beyond the file it does no harm.
+/// Fetches what comes 4096 columns later, some rows: the processors' own prefetching is not enough
+/// (isa/README.md has figures). From `end` on the thread goes on `jump` bytes further; beyond the file it
+/// does no harm.
 template <bool q4>
 inline void prefetch_ahead(const uint8_t* w, const uint8_t* end, ptrdiff_t jump) {
   const uint8_t* ahead = w + (q4 ? 2048 : 4096);
@@ -102,7 +105,8 @@ inline void prefetch_ahead(const uint8_t* w, const uint8_t* end, ptrdiff_t jump)
 
 /// tail = blocks mod 8. Flat: g++ 12 may leave the conversion of scales a call.
 template <bool q4, bool f16, int tail>
-__attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y, const uint8_t* next) {
+__attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y,
+                                        const uint8_t* next) {
   const size_t blocks = w.cols / 32;
   const size_t whole = blocks - tail;
   const uint8_t* const end = w.q + row1 * blocks * block_bytes<q4>;
@@ -118,14 +122,16 @@ __attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row
     }
     if constexpr (tail > 0) {
       const F scales = load_scales_tail<f16, tail>(w.d, r * blocks + whole, w.rows * blocks) * load(group->d);
-      acc = acc + to_float(isums<q4, tail>(row + whole * block_bytes<q4>, *group)) * scales;  // +0 in the other lanes
+      acc = acc + to_float(isums<q4, tail>(row + whole * block_bytes<q4>, *group)) *
+                      scales;  // +0 in the other lanes
     }
     *y++ = fold8(acc);
   }
 }
 
 template <bool q4, bool f16>
-void gemv_any_tail(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y, const uint8_t* next) {
+void gemv_any_tail(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y,
+                   const uint8_t* next) {
   switch (w.cols / 32 % 8) {
     case 0: return gemv_rows<q4, f16, 0>(w, row0, row1, x, y, next);
     case 1: return gemv_rows<q4, f16, 1>(w, row0, row1, x, y, next);
@@ -141,30 +147,36 @@ void gemv_any_tail(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, 
 void gemv(const Matrix& w, size_t row0, size_t row1, const void* x, float* y, const uint8_t* next) {
   const Blocks8* a = static_cast<const Blocks8*>(x);
   if (w.q4)
-    w.d_f16 ? gemv_any_tail<true, true>(w, row0, row1, a, y, next) : gemv_any_tail<true, false>(w, row0, row1, a, y, next);
+    w.d_f16 ? gemv_any_tail<true, true>(w, row0, row1, a, y, next)
+            : gemv_any_tail<true, false>(w, row0, row1, a, y, next);
   else
-    w.d_f16 ? gemv_any_tail<false, true>(w, row0, row1, a, y, next) : gemv_any_tail<false, false>(w, row0, row1, a, y, next);
+    w.d_f16 ? gemv_any_tail<false, true>(w, row0, row1, a, y, next)
+            : gemv_any_tail<false, false>(w, row0, row1, a, y, next);
 }
 
 constexpr size_t kOwnTileRows = kTileVectors * kWide;
 
-size_t gemm_scratch(size_t cols) { return cols / 32 * kTileVectors * (tile_block_bytes<false> + kWide * sizeof(float)); }
+size_t gemm_scratch(size_t cols) {
+  return cols / 32 * kTileVectors * (tile_block_bytes<false> + kWide * sizeof(float));
+}
 
 inline float scale_at(const Matrix& w, size_t i) {
   return w.d_f16 ? f16_to_float(static_cast<const uint16_t*>(w.d)[i]) : static_cast<const float*>(w.d)[i];
 }
 
-/// Eight consecutive scales from index i on, of which `count` lie in the row and the rest is any; all reads stay in the array.
+/// Eight consecutive scales from index i on, of which `count` lie in the row and the rest is any; all reads
+/// stay in the array.
 inline F load_scales_of(const Matrix& w, size_t i, size_t count) {
-  if (i + kLanes <= w.rows * (w.cols / 32)) return w.d_f16 ? load_scales<true>(w.d, i) : load_scales<false>(w.d, i);
+  if (i + kLanes <= w.rows * (w.cols / 32))
+    return w.d_f16 ? load_scales<true>(w.d, i) : load_scales<false>(w.d, i);
   float lanes[kLanes] = {};
   for (size_t k = 0; k < count; ++k) lanes[k] = scale_at(w, i + k);
   return load(lanes);
 }
 
-/// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows after another, and
-/// scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks, by class (b mod 8), but read in the file's.
-/// A piece is fetched for each block.
+/// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows
+/// after another, and scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks, by
+/// class (b mod 8), but read in the file's. A piece is fetched for each block.
 template <bool q4>
 void pack_tile(const Matrix& w, size_t row, size_t row1, Ahead& ahead, uint8_t* tile, float* scales) {
   const size_t blocks = w.cols / 32;
@@ -183,21 +195,25 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, Ahead& ahead, uint8_t* 
     for (size_t c = 0; c < count; ++c) {
       ahead.fetch();
       for (size_t v = 0; v < kTileVectors; ++v)
-        pack_block<q4>(rows + v * kWide, b0 + c, tile + ((place[c] + b0 / kLanes) * kTileVectors + v) * tile_block_bytes<q4>);
+        pack_block<q4>(rows + v * kWide, b0 + c,
+                       tile + ((place[c] + b0 / kLanes) * kTileVectors + v) * tile_block_bytes<q4>);
     }
     for (size_t r0 = 0; r0 < kOwnTileRows; r0 += kLanes) {
       F lanes[kLanes];
       for (size_t r = 0; r < kLanes; ++r) lanes[r] = load_scales_of(w, first[r0 + r] + b0, count);
       transpose(lanes);
-      for (size_t c = 0; c < count; ++c) store(scales + (place[c] + b0 / kLanes) * kOwnTileRows + r0, lanes[c]);
+      for (size_t c = 0; c < count; ++c)
+        store(scales + (place[c] + b0 / kLanes) * kOwnTileRows + r0, lanes[c]);
     }
   }
 }
 
-/// T activation rows against a packed tile: y[t * y_stride + row of the tile]. A piece is fetched for each block.
+/// T activation rows against a packed tile: y[t * y_stride + row of the tile]. A piece is fetched for each
+/// block.
 template <bool q4, int T>
-__attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks,
-                                                      Ahead& ahead, float* y, size_t y_stride) {
+__attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const float* scales,
+                                                      const Blocks8* const* rows, size_t blocks, Ahead& ahead,
+                                                      float* y, size_t y_stride) {
   constexpr int R = kTileVectors;
   const Blocks8* x[T];
   unroll<T>([&](auto t) { x[t] = rows[t]; });
@@ -224,14 +240,15 @@ __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const
   }
   for (int t = 0; t < T; ++t)
     for (int r = 0; r < R; ++r) {
-      store(y + static_cast<size_t>(t) * y_stride + r * kWide, fold_lanes([&](auto l) { return lanes[l][t][r]; }));
+      store(y + static_cast<size_t>(t) * y_stride + r * kWide,
+            fold_lanes([&](auto l) { return lanes[l][t][r]; }));
     }
 }
 
 /// multiply_tile for `count` <= T rows.
 template <bool q4, int T>
-inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows, size_t blocks, Ahead& ahead,
-                             float* y, size_t y_stride) {
+inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows,
+                             size_t blocks, Ahead& ahead, float* y, size_t y_stride) {
   if constexpr (T > 1) {
     if (count < T) return multiply_tile_by<q4, T - 1>(count, tile, scales, rows, blocks, ahead, y, y_stride);
   }
@@ -239,11 +256,11 @@ inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales
 }
 
 template <bool q4>
-void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, uint8_t* scratch,
-               size_t scratch_bytes, const uint8_t* after) {
-  // What comes next is fetched all along, as evenly as it goes: packing takes the time of some kPackRows activation rows.
-  // Where many are more than a near cache holds, which scratch is, each of them meets all the tiles in scratch before the next ones come;
-  // else a tile stays in the first level and they pass by.
+void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride,
+               uint8_t* scratch, size_t scratch_bytes, const uint8_t* after) {
+  // What comes next is fetched all along, as evenly as it goes: packing takes the time of some kPackRows
+  // activation rows. Where many are more than a near cache holds, which scratch is, each of them meets all
+  // the tiles in scratch before the next ones come; else a tile stays in the first level and they pass by.
   constexpr size_t kMany = 64, kTogether = 8, kPackRows = 4;
   const size_t blocks = w.cols / 32;
   const size_t groups = groups_of(w.cols);
@@ -258,12 +275,16 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
     const size_t end = at_most(row + together, row1);
     const size_t tiles = (end - row + kOwnTileRows - 1) / kOwnTileRows;
     const uint8_t* const next = end < row1 ? w.q + end * row_bytes : after;
-    const size_t next_bytes = (end < row1 ? at_most(row1 - end, together) : after != nullptr ? kOwnTileRows : 0) * row_bytes;
+    const size_t next_bytes = (end < row1         ? at_most(row1 - end, together)
+                               : after != nullptr ? kOwnTileRows
+                                                  : 0) *
+                              row_bytes;
     const size_t early = next_bytes * kPackRows / (kPackRows + n);
     Ahead in_packing(next, early, tiles * blocks);
     for (size_t tile = 0; tile < tiles; ++tile) {
       uint8_t* const packed = scratch + tile * packed_bytes;
-      pack_tile<q4>(w, row + tile * kOwnTileRows, row1, in_packing, packed, reinterpret_cast<float*>(packed + scales_at));
+      pack_tile<q4>(w, row + tile * kOwnTileRows, row1, in_packing, packed,
+                    reinterpret_cast<float*>(packed + scales_at));
     }
     Ahead in_products(next + early, next_bytes - early, tiles * calls * blocks);
     for (size_t i = 0; i < n;) {
@@ -279,7 +300,8 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
           multiply_tile_by<q4, kTileActivations>(count, packed, scales, a, blocks, in_products, to, y_stride);
         } else {
           float out[kTileActivations][kOwnTileRows];
-          multiply_tile_by<q4, kTileActivations>(count, packed, scales, a, blocks, in_products, out[0], kOwnTileRows);
+          multiply_tile_by<q4, kTileActivations>(count, packed, scales, a, blocks, in_products, out[0],
+                                                 kOwnTileRows);
           for (int t = 0; t < count; ++t, to += y_stride) __builtin_memcpy(to, out[t], rows * sizeof(float));
         }
       }
@@ -288,8 +310,8 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
   }
 }
 
-void gemm(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride, void* scratch,
-          size_t scratch_bytes, const uint8_t* next) {
+void gemm(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride,
+          void* scratch, size_t scratch_bytes, const uint8_t* next) {
   if (w.q4)
     gemm_rows<true>(w, row0, row1, x, n, y, y_stride, static_cast<uint8_t*>(scratch), scratch_bytes, next);
   else
@@ -306,12 +328,17 @@ __attribute__((noinline, flatten)) size_t tile_rounds(size_t rounds) {
   for (size_t i = 0; i < rounds; ++i) {
     WI sums[T][R];
     tile_isums<q4, T>(tile, x, 0, static_cast<int>(i % kLanes), sums);
-    __asm__ volatile("" : : "r"(&sums), "r"(&tile), "r"(&groups) : "memory");  // each round is computed, from what it may have changed
+    __asm__ volatile(""
+                     :
+                     : "r"(&sums), "r"(&tile), "r"(&groups)
+                     : "memory");  // each round is computed, from what it may have changed
   }
   return rounds * size_t{T} * R * kWide * 32;
 }
 
-size_t multiply_add_peak(bool q4, size_t rounds) { return q4 ? tile_rounds<true>(rounds) : tile_rounds<false>(rounds); }
+size_t multiply_add_peak(bool q4, size_t rounds) {
+  return q4 ? tile_rounds<true>(rounds) : tile_rounds<false>(rounds);
+}
 
 void dequantize_row(const Matrix& w, size_t row, float scale, float* out) {
   const size_t blocks = w.cols / 32;

@@ -1,6 +1,7 @@
-// Weights to Q8_0 and Q4_0 (docs/arithmetic.md, docs/formats/mlb.md): eight blocks at a time, one per lane, so that every sum over
-// a block is the written-out order of A1 and A2 and needs no sideways additions. Scales are given as floats before any rounding
-// to f16; src/quant stores them, refuses those that have no place, and turns what is stored as zero into zero blocks.
+// Weights to Q8_0 and Q4_0 (docs/arithmetic.md, docs/formats/mlb.md): eight blocks at a time, one per lane,
+// so that every sum over a block is the written-out order of A1 and A2 and needs no sideways additions.
+// Scales are given as floats before any rounding to f16; src/quant stores them, refuses those that have no
+// place, and turns what is stored as zero into zero blocks.
 
 constexpr int kBlock = 32;
 
@@ -81,20 +82,26 @@ void quantize_q8(const float* x, size_t blocks, bool f16, uint8_t* q, float* d) 
   }
 }
 
-/// Eight blocks in the search: the weights, what their errors count, the products of both, and the halves that round a candidate's
-/// levels: all targets are negative, so an element's level has the same sign for every candidate.
+/// Eight blocks in the search: the weights, what their errors count, the products of both, and the halves
+/// that round a candidate's levels: all targets are negative, so an element's level has the same sign for
+/// every candidate.
 struct Search {
   Blocks x, w, wx, half;
 };
 
-/// Element i's level of the candidate. |x * inverse| is at most 8.4 and a little, so only the upper end needs a clamp.
-inline F q4_level(const Search& s, int i, F inverse) { return to_float(to_int(min(set1(7.0f), s.x.v[i] * inverse + s.half.v[i]))); }
+/// Element i's level of the candidate. |x * inverse| is at most 8.4 and a little, so only the upper end needs
+/// a clamp.
+inline F q4_level(const Search& s, int i, F inverse) {
+  return to_float(to_int(min(set1(7.0f), s.x.v[i] * inverse + s.half.v[i])));
+}
 
 /// Numerator and denominator of a candidate's scale.
 struct Ratio {
   F numerator, denominator;
 };
-inline Ratio operator+(Ratio a, Ratio b) { return {a.numerator + b.numerator, a.denominator + b.denominator}; }
+inline Ratio operator+(Ratio a, Ratio b) {
+  return {a.numerator + b.numerator, a.denominator + b.denominator};
+}
 
 /// The scale fitted by weighted least squares to the levels that `inverse` gives.
 inline F fit(const Search& s, F inverse, Blocks& levels) {
@@ -132,8 +139,9 @@ inline void replace_lost_weights(Blocks& w, const Blocks& x) {
   for (int i = 0; i < kBlock; ++i) w.v[i] = select(some, w.v[i], x.v[i] * x.v[i]);
 }
 
-/// The best of 13 candidates per block. w: a weight per element, or null for x * x. A scale that came out NaN or infinite (weights
-/// near the end of float's range) is given as it is, for the caller to refuse; its nibbles then mean nothing.
+/// The best of 13 candidates per block. w: a weight per element, or null for x * x. A scale that came out NaN
+/// or infinite (weights near the end of float's range) is given as it is, for the caller to refuse; its
+/// nibbles then mean nothing.
 void quantize_q4_search(const float* x, const float* w, size_t blocks, uint8_t* q, float* d) {
   const F zero = set1(0.0f);
   for (size_t b = 0; b < blocks; b += kLanes) {
@@ -177,7 +185,8 @@ void quantize_q4_search(const float* x, const float* w, size_t blocks, uint8_t* 
       inverse = next_inverse;
       fitted = next;
     }
-    for (int i = 0; i < kBlock; ++i) s.x.v[i] = select(empty, zero, q4_level(s, i, best_inverse)) + set1(8.0f);
+    for (int i = 0; i < kBlock; ++i)
+      s.x.v[i] = select(empty, zero, q4_level(s, i, best_inverse)) + set1(8.0f);
     store_q4(s.x, n, q + b * (kBlock / 2));
     store_first(d + b, select(empty, zero, best_d / scale), n);
   }

@@ -1,5 +1,6 @@
-// What every target file needs before its primitives. Nothing here may become a weak symbol: a function compiled for a
-// newer instruction set must not be picked by the linker for older CPUs, so everything lives in an anonymous namespace.
+// What every target file needs before its primitives. Nothing here may become a weak symbol: a function
+// compiled for a newer instruction set must not be picked by the linker for older CPUs, so everything lives
+// in an anonymous namespace.
 #pragma once
 
 #include <float.h>
@@ -25,12 +26,14 @@ constexpr int kWide = 16;  // of W and WI: the rows of a tile
 template <bool q4>
 constexpr size_t block_bytes = q4 ? 16 : 32;  // of a block of 32 weights in the file
 
-/// Eight blocks of a quantized activation row, one for each lane of A3. Extra: what the instruction set wants beside the quants, in bytes a
-/// multiple of 64, or nothing. One pointer and constants reach everything: a tile's loop has no registers for more.
+/// Eight blocks of a quantized activation row, one for each lane of A3. Extra: what the instruction set wants
+/// beside the quants, in bytes a multiple of 64, or nothing. One pointer and constants reach everything: a
+/// tile's loop has no registers for more.
 template <class Extra>
 struct alignas(64) EightBlocks {
   float d[8];
-  int32_t minus8[8];  ///< -8 times the sum of the block's quants; or, see pack_extra(), two int16 of half of it each
+  int32_t minus8[8];  ///< -8 times the sum of the block's quants; or, see pack_extra(), two int16 of half of
+                      ///< it each
   int8_t q[8][32];
   [[no_unique_address]] Extra extra;
 };
@@ -45,14 +48,15 @@ inline __attribute__((always_inline)) void unroll_over(std::integer_sequence<int
   (body(Index<i>{}), ...);
 }
 
-/// body(0), body(1) ... body(n - 1) with constant indices from the start: arrays indexed by them become registers, which g++ 12
-/// does not manage for loops that it unrolls itself.
+/// body(0), body(1) ... body(n - 1) with constant indices from the start: arrays indexed by them become
+/// registers, which g++ 12 does not manage for loops that it unrolls itself.
 template <int n, class Body>
 inline __attribute__((always_inline)) void unroll(Body body) {
   unroll_over(std::make_integer_sequence<int, n>{}, body);
 }
 
-/// Has the vector's value computed here: g++ 12 puts off sums of products that are all there already, until no register is left.
+/// Has the vector's value computed here: g++ 12 puts off sums of products that are all there already, until
+/// no register is left.
 template <class Vector>
 inline __attribute__((always_inline)) void settle([[maybe_unused]] Vector& v) {
 #if defined(KRAFLA_NO_SETTLE)

@@ -1,5 +1,5 @@
-// All algorithms on the instruction set whose primitives were included before. Included inside the target's anonymous namespace,
-// in this order: each file uses those above it.
+// All algorithms on the instruction set whose primitives were included before. Included inside the target's
+// anonymous namespace, in this order: each file uses those above it.
 /// All lanes x, for F and W.
 template <class V>
 inline V set(float x) {
@@ -9,16 +9,17 @@ inline V set(float x) {
     return set1(x);
 }
 
-/// What is read next and is fetched meanwhile, a piece now and then between other work: more than memory gives at a time would fill the
-/// queue of outstanding lines, and the work would wait for it. Each line is asked for once, for looking for it again takes a place there,
-/// too.
+/// What is read next and is fetched meanwhile, a piece now and then between other work: more than memory
+/// gives at a time would fill the queue of outstanding lines, and the work would wait for it. Each line is
+/// asked for once, for looking for it again takes a place there, too.
 struct Ahead {
   const uint8_t* at;  // the next line to ask for
   const uint8_t* to;  // how far it should be by now
   size_t piece;       // bytes
 
   /// `bytes` bytes in so many pieces of whole bytes, so that up to a byte a piece more is fetched.
-  Ahead(const uint8_t* from, size_t bytes, size_t pieces) : at(from), to(from), piece(pieces == 0 ? 0 : (bytes + pieces - 1) / pieces) {}
+  Ahead(const uint8_t* from, size_t bytes, size_t pieces)
+      : at(from), to(from), piece(pieces == 0 ? 0 : (bytes + pieces - 1) / pieces) {}
 
   void fetch() {
     for (to += piece; at < to; at += 64) __builtin_prefetch(at, 0, 2);

@@ -22,13 +22,15 @@ void group_runs(const Model& model, std::span<const BatchRow> rows, std::vector<
       fail(ML_E_ARG, "token id {} is not in the model's vocabulary, 0 to {}", row.token, header.vocab - 1);
     if (runs.empty() || runs.back().sequence != row.sequence) {
       for (const Batch::Run& run : runs)
-        if (run.sequence == row.sequence) fail(ML_E_ARG, "a batch's rows of one sequence must stand together");
+        if (run.sequence == row.sequence)
+          fail(ML_E_ARG, "a batch's rows of one sequence must stand together");
       runs.push_back({row.sequence, i, 0, row.sequence->length()});
     }
     Batch::Run& run = runs.back();
     ++run.count;
     if (run.start + run.count > header.max_seq)
-      fail(ML_E_ARG, "position {} is beyond the model's max_seq of {}", run.start + run.count - 1, header.max_seq);
+      fail(ML_E_ARG, "position {} is beyond the model's max_seq of {}", run.start + run.count - 1,
+           header.max_seq);
   }
 }
 
@@ -65,7 +67,8 @@ void Batch::begin(const Model& model, Context& context, std::span<const BatchRow
     beta.grow(n * header.lin_v_heads);
     decay.grow(n * header.lin_v_heads);
   }
-  const std::size_t widest = std::max({std::size_t{header.dim}, q_dim, std::size_t{header.hidden_dim}, values});
+  const std::size_t widest =
+      std::max({std::size_t{header.dim}, q_dim, std::size_t{header.hidden_dim}, values});
   quants.grow(n * context.kernels.activation_bytes(widest));
 
   const std::size_t pairs = model.rope().pairs();
@@ -76,18 +79,21 @@ void Batch::begin(const Model& model, Context& context, std::span<const BatchRow
       const std::size_t at = (run.row + i) * pairs;
       const auto position = static_cast<std::uint32_t>(run.start + i);
       model.rope().row(position, false, cos.data() + at, sin.data() + at);
-      if (model.rope().has_local()) model.rope().row(position, true, cos.data() + n * pairs + at, sin.data() + n * pairs + at);
+      if (model.rope().has_local())
+        model.rope().row(position, true, cos.data() + n * pairs + at, sin.data() + n * pairs + at);
     });
 }
 
 Activations quantize_rows(Batch& batch, Context& context, const float* x, std::size_t cols, std::size_t n) {
   const Activations out{batch.quants.data(), context.kernels.activation_bytes(cols)};
-  for_rows(context, n,
-           [&](std::size_t row, int) { context.kernels.quantize_activation(x + row * cols, cols, out.data + row * out.stride); });
+  for_rows(context, n, [&](std::size_t row, int) {
+    context.kernels.quantize_activation(x + row * cols, cols, out.data + row * out.stride);
+  });
   return out;
 }
 
-void observe(const Batch& batch, Context& context, std::size_t layer, MliSlot slot, const float* x, std::size_t n) {
+void observe(const Batch& batch, Context& context, std::size_t layer, MliSlot slot, const float* x,
+             std::size_t n) {
   if (batch.importance != nullptr) add_squares(context, batch.importance->layer(layer, slot), x, n);
 }
 
@@ -104,19 +110,21 @@ void add_squares(Context& context, std::span<double> sums, const float* x, std::
   });
 }
 
-void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_t r0, std::size_t r1, Activations in, std::size_t n,
-                   float* y, std::size_t y_stride, const std::uint8_t* next) {
+void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_t r0, std::size_t r1,
+                   Activations in, std::size_t n, float* y, std::size_t y_stride, const std::uint8_t* next) {
   const Kernels& kernels = context.kernels;
   if (n >= kGemmRows) {
     const std::size_t bytes = std::max(kernels.gemm_scratch(w.cols), context.near_bytes);
     kernels.gemm(matrix(w), r0, r1, in.data, n, y, y_stride, context.scratch(thread, bytes), bytes, next);
   } else {
     for (std::size_t i = 0; i < n; ++i)
-      kernels.gemv(matrix(w), r0, r1, in.data + i * in.stride, y + i * y_stride, i + 1 == n ? next : weights_at(w, r0));
+      kernels.gemv(matrix(w), r0, r1, in.data + i * in.stride, y + i * y_stride,
+                   i + 1 == n ? next : weights_at(w, r0));
   }
 }
 
-RowRanges::RowRanges(const MatrixView& w, std::size_t n, std::size_t threads) : rows_(w.rows), shares_(2 * threads) {
+RowRanges::RowRanges(const MatrixView& w, std::size_t n, std::size_t threads)
+    : rows_(w.rows), shares_(2 * threads) {
   if (n >= kGemmRows) {
     first_ = 8 * kTileRows;
     last_ = kTileRows;
@@ -140,7 +148,8 @@ std::size_t RowRanges::ranges_of(std::size_t size, std::size_t begin) const {
 
 RowRanges::Range RowRanges::operator[](std::size_t i) const {
   std::size_t begin = 0, size = first_;
-  for (std::size_t ranges = ranges_of(size, begin); i >= ranges && size > last_; ranges = ranges_of(size, begin)) {
+  for (std::size_t ranges = ranges_of(size, begin); i >= ranges && size > last_;
+       ranges = ranges_of(size, begin)) {
     i -= ranges;
     begin += ranges * size;
     size /= 2;
@@ -173,10 +182,12 @@ void multiply(Context& context, std::span<const Product> products, Activations i
       const Place then = place(item + threads);
       next = weights_at(*then.product->w, then.rows.begin);
     }
-    multiply_rows(context, thread, *product->w, rows.begin, rows.end, in, n, product->y + rows.begin, product->y_stride, next);
+    multiply_rows(context, thread, *product->w, rows.begin, rows.end, in, n, product->y + rows.begin,
+                  product->y_stride, next);
     if (product->bias != nullptr)
       for (std::size_t i = 0; i < n; ++i)
-        context.kernels.add(product->y + i * product->y_stride + rows.begin, product->bias + rows.begin, rows.end - rows.begin);
+        context.kernels.add(product->y + i * product->y_stride + rows.begin, product->bias + rows.begin,
+                            rows.end - rows.begin);
   });
 }
 

@@ -19,7 +19,8 @@ bool has_nan(std::span<const float> values) {
 Verification verify(const Model& model, Context& context) {
   const MlbHeader& header = model.header();
   std::vector<std::int32_t> ids(std::min<std::size_t>(header.max_seq, 150));
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>((i * 7919 + 1) % header.vocab);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<std::int32_t>((i * 7919 + 1) % header.vocab);
   Digest digest;
   Verification result;
   std::size_t position = 0;

@@ -1,4 +1,5 @@
-// A digest of logits: the same on every machine, thread count and instruction set, so that anyone can check an installation.
+// A digest of logits: the same on every machine, thread count and instruction set, so that anyone can check
+// an installation.
 #pragma once
 
 #include <algorithm>
@@ -24,10 +25,11 @@ class Digest {
 /// Whether one of these is a NaN.
 bool has_nan(std::span<const float> values);
 
-/// Logits at every position of `ids`, `chunk` positions a forward call, handed over row by row (vocab floats each); only a few
-/// rows are held at a time.
+/// Logits at every position of `ids`, `chunk` positions a forward call, handed over row by row (vocab floats
+/// each); only a few rows are held at a time.
 template <class Sink>
-void all_logits(const Model& model, Context& context, KvType kv, std::span<const std::int32_t> ids, std::size_t chunk, Sink&& sink) {
+void all_logits(const Model& model, Context& context, KvType kv, std::span<const std::int32_t> ids,
+                std::size_t chunk, Sink&& sink) {
   constexpr std::size_t kRows = 16;
   const std::size_t vocab = model.header().vocab;
   PagePool pool(KvLayout(model.mlb(), kv));

@@ -11,8 +11,9 @@ namespace {
 void embed(const Model& model, Context& context, Batch& batch) {
   const std::size_t dim = model.header().dim;
   for_rows(context, batch.n, [&](std::size_t row, int) {
-    context.kernels.dequantize_row(matrix(model.mlb().tok_emb), static_cast<std::size_t>(batch.rows[row].token), model.header().embed_scale,
-                                   batch.x.data() + row * dim);
+    context.kernels.dequantize_row(matrix(model.mlb().tok_emb),
+                                   static_cast<std::size_t>(batch.rows[row].token),
+                                   model.header().embed_scale, batch.x.data() + row * dim);
   });
 }
 
@@ -20,7 +21,8 @@ void embed(const Model& model, Context& context, Batch& batch) {
 void normalize(const Model& model, Context& context, Batch& batch, const float* from, FloatView weight) {
   const std::size_t dim = model.header().dim;
   for_rows(context, batch.n, [&](std::size_t row, int) {
-    context.kernels.rms_norm(from + row * dim, weight.data(), model.header().norm_eps, dim, batch.h.data() + row * dim);
+    context.kernels.rms_norm(from + row * dim, weight.data(), model.header().norm_eps, dim,
+                             batch.h.data() + row * dim);
   });
 }
 
@@ -28,8 +30,9 @@ void normalize(const Model& model, Context& context, Batch& batch, const float* 
 void add_residual(const Model& model, Context& context, Batch& batch, FloatView post_norm) {
   const std::size_t dim = model.header().dim;
   if (!post_norm.empty()) normalize(model, context, batch, batch.h.data(), post_norm);
-  for_rows(context, batch.n,
-           [&](std::size_t row, int) { context.kernels.add(batch.x.data() + row * dim, batch.h.data() + row * dim, dim); });
+  for_rows(context, batch.n, [&](std::size_t row, int) {
+    context.kernels.add(batch.x.data() + row * dim, batch.h.data() + row * dim, dim);
+  });
 }
 
 void run_layer(const Model& model, std::size_t index, Context& context, Batch& batch) {
@@ -62,19 +65,21 @@ bool forward(const Model& model, Context& context, Batch& batch, std::span<const
   return true;
 }
 
-void classifier_input(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count) {
+void classifier_input(const Model& model, Context& context, Batch& batch, std::size_t first,
+                      std::size_t count) {
   const FloatEnvironment environment;
   const std::size_t dim = model.header().dim;
   for_rows(context, count, [&](std::size_t i, int) {
-    context.kernels.rms_norm(batch.x.data() + batch.wanted[first + i] * dim, model.mlb().final_norm.data(), model.header().norm_eps, dim,
-                             batch.h.data() + i * dim);
+    context.kernels.rms_norm(batch.x.data() + batch.wanted[first + i] * dim, model.mlb().final_norm.data(),
+                             model.header().norm_eps, dim, batch.h.data() + i * dim);
   });
   if (batch.importance == nullptr) return;
   add_squares(context, batch.importance->classifier(), batch.h.data(), count);
   batch.importance->classifier_tokens += count;
 }
 
-void classify(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count, float* logits) {
+void classify(const Model& model, Context& context, Batch& batch, std::size_t first, std::size_t count,
+              float* logits) {
   const FloatEnvironment environment;
   const MlbHeader& header = model.header();
   const std::size_t dim = header.dim, vocab = header.vocab;

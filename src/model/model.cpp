@@ -21,7 +21,8 @@ void scan_quants(const Mlb& mlb, ThreadPool& threads, const std::string& path) {
   const std::vector<Q8Span> spans = q8_spans(mlb);
   std::vector<Piece> pieces;
   for (const Q8Span& span : spans)
-    for (std::size_t offset = 0; offset < span.q.size(); offset += kScanBytes) pieces.push_back({&span, offset});
+    for (std::size_t offset = 0; offset < span.q.size(); offset += kScanBytes)
+      pieces.push_back({&span, offset});
   std::atomic<std::size_t> bad{pieces.size()};
   threads.run(pieces.size(), [&](std::size_t i, int) {
     const auto bytes = pieces[i].span->q.subspan(pieces[i].offset);
@@ -42,7 +43,10 @@ Model::Model(const std::string& path, ThreadPool& threads, const ModelOptions& o
     : Model(MappedFile(path, options.memory), path, threads, options) {}
 
 Model::Model(MappedFile file, const std::string& name, ThreadPool& threads, const ModelOptions& options)
-    : path_(name), file_(std::move(file)), mlb_(parse_mlb(file_.bytes(), name, {.check_quants = false})), rope_(mlb_.header) {
+    : path_(name),
+      file_(std::move(file)),
+      mlb_(parse_mlb(file_.bytes(), name, {.check_quants = false})),
+      rope_(mlb_.header) {
   if (options.lock) file_.lock(name);
   if (options.check_quants) scan_quants(mlb_, threads, name);
 }

@@ -20,8 +20,8 @@ struct ModelOptions {
 
 class Model {
  public:
-  /// Maps and checks `path` (ML_E_IO, ML_E_FORMAT, ML_E_SHAPE as docs/formats/mlb.md lists them; ML_E_MEMORY as MappedFile's). The weights
-  /// are used where they lie.
+  /// Maps and checks `path` (ML_E_IO, ML_E_FORMAT, ML_E_SHAPE as docs/formats/mlb.md lists them; ML_E_MEMORY
+  /// as MappedFile's). The weights are used where they lie.
   Model(const std::string& path, ThreadPool& threads, const ModelOptions& options = {});
   /// The same for bytes that are mapped already; `name` stands for the path in messages.
   Model(MappedFile file, const std::string& name, ThreadPool& threads, const ModelOptions& options = {});
@@ -40,6 +40,8 @@ class Model {
 };
 
 /// The view as kernels take it.
-inline Matrix matrix(const MatrixView& view) { return {view.q, view.d, view.rows, view.cols, view.type == MatrixType::q4_0, view.d_f16}; }
+inline Matrix matrix(const MatrixView& view) {
+  return {view.q, view.d, view.rows, view.cols, view.type == MatrixType::q4_0, view.d_f16};
+}
 
 }  // namespace krafla

@@ -212,7 +212,8 @@ Filling quants(const MlbArray& a) {
   return {a.offset, a.size, kAll, a.kind == MlbKind::q8_0 ? 0x0101010101010101u : 0};  // odd: never -128
 }
 
-/// Scales that give weights a deviation of some 0.02: odd int8 have one of 74, nibbles of 4.6. The lowest six bits vary.
+/// Scales that give weights a deviation of some 0.02: odd int8 have one of 74, nibbles of 4.6. The lowest six
+/// bits vary.
 Filling scales(const MlbArray& a) {
   const std::uint16_t base = float_to_f16(a.kind == MlbKind::q8_0 ? 0.02F / 74 : 0.02F / 4.6F) & 0xffc0;
   return {a.d_offset, a.d_size, repeated(0x003f), repeated(base)};
@@ -222,7 +223,10 @@ Filling scales(const MlbArray& a) {
 Filling floats(const MlbArray& a) {
   const std::string_view name = a.tensor;
   const bool zero = name == "bq" || name == "bk" || name == "bv" || name == "dt_bias" || name == "A_log";
-  return {a.offset, a.size, 0, 0x0000000100000001u * (zero ? 0u : name == "lconv" ? 0x3e800000u : 0x3f800000u)};
+  return {a.offset, a.size, 0,
+          0x0000000100000001u * (zero              ? 0u
+                                 : name == "lconv" ? 0x3e800000u
+                                                   : 0x3f800000u)};
 }
 
 void fill_piece(const Filling& f, std::uint64_t from, std::uint64_t to, std::span<std::uint8_t> file) {
@@ -259,7 +263,8 @@ struct Plan {
     header.wtype = static_cast<std::uint32_t>(type);
     header.scale_f16 = 1;
     canonical = canonical_mlb(header, shape.flags(), shape.name);
-    arrays = mlb_layout(canonical.header, canonical.flags, std::numeric_limits<std::int64_t>::max(), shape.name);
+    arrays =
+        mlb_layout(canonical.header, canonical.flags, std::numeric_limits<std::int64_t>::max(), shape.name);
     bytes = (arrays.back().end() + kMlbAlign - 1) / kMlbAlign * kMlbAlign;
   }
 };
@@ -268,7 +273,8 @@ struct Plan {
 
 std::vector<std::uint8_t> ModelShape::flags() const {
   std::vector<std::uint8_t> flags(header.n_layers);
-  for (std::size_t layer = 0; layer < flags.size(); ++layer) flags[layer] = (layer + 1) % full_every == 0 ? 0 : between;
+  for (std::size_t layer = 0; layer < flags.size(); ++layer)
+    flags[layer] = (layer + 1) % full_every == 0 ? 0 : between;
   return flags;
 }
 
@@ -293,18 +299,22 @@ ShapeSize shape_size(const ModelShape& shape, MatrixType type) {
 
 Model random_model(const ModelShape& shape, MatrixType type, ThreadPool& threads) {
   const Plan plan(shape, type);
-  if (plan.bytes > std::numeric_limits<std::size_t>::max()) fail(ML_E_MEMORY, "{}: {} bytes are too many here", shape.name, plan.bytes);
+  if (plan.bytes > std::numeric_limits<std::size_t>::max())
+    fail(ML_E_MEMORY, "{}: {} bytes are too many here", shape.name, plan.bytes);
   std::vector<Filling> fillings;
   for (const MlbArray& a : plan.arrays) {
     if (a.quantized()) fillings.insert(fillings.end(), {quants(a), scales(a)});
     if (a.kind == MlbKind::f32) fillings.push_back(floats(a));
   }
-  MappedFile file = MappedFile::in_memory(shape.name, static_cast<std::size_t>(plan.bytes), [&](std::span<std::uint8_t> bytes) {
-    const std::vector<std::uint8_t> head = mlb_header_bytes(plan.canonical.header);
-    std::memcpy(bytes.data(), head.data(), head.size());
-    if (!plan.canonical.flags.empty()) std::memcpy(&bytes[plan.arrays[0].offset], plan.canonical.flags.data(), plan.canonical.flags.size());
-    fill_all(fillings, threads, bytes);
-  });
+  MappedFile file = MappedFile::in_memory(
+      shape.name, static_cast<std::size_t>(plan.bytes), [&](std::span<std::uint8_t> bytes) {
+        const std::vector<std::uint8_t> head = mlb_header_bytes(plan.canonical.header);
+        std::memcpy(bytes.data(), head.data(), head.size());
+        if (!plan.canonical.flags.empty())
+          std::memcpy(&bytes[plan.arrays[0].offset], plan.canonical.flags.data(),
+                      plan.canonical.flags.size());
+        fill_all(fillings, threads, bytes);
+      });
   return Model(std::move(file), shape.name, threads, {.check_quants = false});
 }
 

@@ -1,4 +1,5 @@
-// Models of published sizes with random weights, for measuring what cannot be fetched. Their text is noise; their speed is the real one's.
+// Models of published sizes with random weights, for measuring what cannot be fetched. Their text is noise;
+// their speed is the real one's.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace krafla {
 struct ModelShape {
   const char* name;
   MlbHeader header;
-  /// Every so many layers is one of full attention; the others have the flags `between`. 1: all layers are alike.
+  /// Every so many layers is one of full attention; the others have the flags `between`. 1: all layers are
+  /// alike.
   std::uint32_t full_every = 1;
   std::uint8_t between = 0;
 
@@ -36,8 +38,9 @@ struct ShapeSize {
 };
 ShapeSize shape_size(const ModelShape& shape, MatrixType type);
 
-/// A model of that shape and size in memory. The same on every machine and with any number of threads: quants are uniform (odd in Q8_0),
-/// scales give weights of about 0.02, norms are 1, biases 0. ML_E_MEMORY if there is no address space for it.
+/// A model of that shape and size in memory. The same on every machine and with any number of threads: quants
+/// are uniform (odd in Q8_0), scales give weights of about 0.02, norms are 1, biases 0. ML_E_MEMORY if there
+/// is no address space for it.
 Model random_model(const ModelShape& shape, MatrixType type, ThreadPool& threads);
 
 }  // namespace krafla

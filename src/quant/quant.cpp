@@ -17,7 +17,8 @@ constexpr float kF16Max = 65504.0f;
 void refuse_not_finite(const float* x, std::size_t cols, std::string_view name, std::size_t row) {
   constexpr std::uint32_t kExponent = 0x7f800000u;
   std::uint32_t found = 0;  // of the bits, so that the loop vectorizes
-  for (std::size_t i = 0; i < cols; ++i) found |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
+  for (std::size_t i = 0; i < cols; ++i)
+    found |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
   if (found == 0) return;
   const float* bad = std::find_if(x, x + cols, [](float v) { return !std::isfinite(v); });
   fail(ML_E_FORMAT, "{} row {}: weight {} in column {}; allowed: finite weights", name, row, *bad, bad - x);
@@ -25,14 +26,15 @@ void refuse_not_finite(const float* x, std::size_t cols, std::string_view name, 
 
 constexpr std::size_t kRowsAtOnce = 4;
 
-/// The mean squares of up to four rows: float64 sums in ascending order, rounded once. Four rows side by side, so that an addition
-/// need not wait for the one before.
+/// The mean squares of up to four rows: float64 sums in ascending order, rounded once. Four rows side by
+/// side, so that an addition need not wait for the one before.
 void mean_squares(const float* x, std::size_t rows, std::size_t cols, float* s2) {
   const float* row[kRowsAtOnce];
   for (std::size_t r = 0; r < kRowsAtOnce; ++r) row[r] = x + std::min(r, rows - 1) * cols;
   double sum[kRowsAtOnce] = {};
   for (std::size_t i = 0; i < cols; ++i)
-    for (std::size_t r = 0; r < kRowsAtOnce; ++r) sum[r] += static_cast<double>(row[r][i]) * static_cast<double>(row[r][i]);
+    for (std::size_t r = 0; r < kRowsAtOnce; ++r)
+      sum[r] += static_cast<double>(row[r][i]) * static_cast<double>(row[r][i]);
   for (std::size_t r = 0; r < rows; ++r) s2[r] = static_cast<float>(sum[r] / static_cast<double>(cols));
 }
 
@@ -42,8 +44,8 @@ void importance_weights(const float* x, float s2, std::span<const float> importa
 }
 
 /// Stores one row's scales; a block whose scale is stored as zero becomes a block of zeros with d = +0.
-void store_scales(const QuantRule& rule, const float* scales, std::size_t blocks, std::uint8_t* q, std::uint8_t* d, std::string_view name,
-                  std::size_t row) {
+void store_scales(const QuantRule& rule, const float* scales, std::size_t blocks, std::uint8_t* q,
+                  std::uint8_t* d, std::string_view name, std::size_t row) {
   const float limit = rule.d_f16 ? kF16Max : std::numeric_limits<float>::max();
   const std::size_t block_bytes = quant_row_bytes(rule.q4, kQuantBlock);
   for (std::size_t b = 0; b < blocks; ++b) {
@@ -65,9 +67,10 @@ void store_scales(const QuantRule& rule, const float* scales, std::size_t blocks
 
 }  // namespace
 
-void quantize_rows(const Kernels& kernels, const QuantRule& rule, const float* x, std::size_t rows, std::size_t cols, std::uint8_t* q,
-                   void* d, std::string_view name, std::size_t first_row) {
-  if (cols == 0 || cols % kQuantBlock != 0) fail(ML_E_SHAPE, "{}: rows of {} weights; allowed: multiples of 32", name, cols);
+void quantize_rows(const Kernels& kernels, const QuantRule& rule, const float* x, std::size_t rows,
+                   std::size_t cols, std::uint8_t* q, void* d, std::string_view name, std::size_t first_row) {
+  if (cols == 0 || cols % kQuantBlock != 0)
+    fail(ML_E_SHAPE, "{}: rows of {} weights; allowed: multiples of 32", name, cols);
   if (!rule.importance.empty() && rule.importance.size() != cols)
     fail(ML_E_SHAPE, "{}: an importance of {} channels; allowed: {}", name, rule.importance.size(), cols);
   const std::size_t blocks = cols / kQuantBlock;
@@ -94,8 +97,8 @@ void quantize_rows(const Kernels& kernels, const QuantRule& rule, const float* x
   }
 }
 
-void dequantize_rows(const Kernels& kernels, bool q4, bool d_f16, const std::uint8_t* q, const void* d, std::size_t rows, std::size_t cols,
-                     float* out) {
+void dequantize_rows(const Kernels& kernels, bool q4, bool d_f16, const std::uint8_t* q, const void* d,
+                     std::size_t rows, std::size_t cols, float* out) {
   const Matrix w{.q = q, .d = d, .rows = rows, .cols = cols, .q4 = q4, .d_f16 = d_f16};
   for (std::size_t r = 0; r < rows; ++r) kernels.dequantize_row(w, r, 0, out + r * cols);
 }
@@ -109,7 +112,8 @@ std::vector<float> relative_importance(std::span<const double> sums, std::uint64
   }
   const double mean = total / static_cast<double>(sums.size());
   std::vector<float> result(sums.size());
-  for (std::size_t i = 0; i < sums.size(); ++i) result[i] = static_cast<float>(std::max(means[i] / mean, 0.001));
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    result[i] = static_cast<float>(std::max(means[i] / mean, 0.001));
   return result;
 }
 

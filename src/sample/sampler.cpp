@@ -17,7 +17,8 @@ void check(const char* option, double value, bool good, const char* allowed) {
   if (!good) fail(ML_E_ARG, "{} is {}, allowed is {}", option, value, allowed);
 }
 
-/// Ascending keys are candidates in order: logit descending, then id ascending. -0 equals +0; NaN must not come here.
+/// Ascending keys are candidates in order: logit descending, then id ascending. -0 equals +0; NaN must not
+/// come here.
 std::uint64_t key_of(float logit, std::size_t id) {
   const auto bits = std::bit_cast<std::uint32_t>(logit + 0.0f);
   const std::uint32_t ascending = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
@@ -26,7 +27,8 @@ std::uint64_t key_of(float logit, std::size_t id) {
 
 std::int32_t id_of(std::uint64_t key) { return static_cast<std::int32_t>(key & 0xffffffffu); }
 
-/// The largest of the logits that are numbers (-inf if none is), and whether any is NaN; in lanes, which compilers turn into vectors.
+/// The largest of the logits that are numbers (-inf if none is), and whether any is NaN; in lanes, which
+/// compilers turn into vectors.
 std::pair<float, bool> survey(std::span<const float> logits) {
   constexpr std::size_t kLanes = 16;
   float largest[kLanes];
@@ -40,12 +42,14 @@ std::pair<float, bool> survey(std::span<const float> logits) {
   for (; i + kLanes <= logits.size(); i += kLanes)
     for (std::size_t lane = 0; lane < kLanes; ++lane) see(lane, logits[i + lane]);
   for (; i < logits.size(); ++i) see(0, logits[i]);
-  return {*std::max_element(largest, largest + kLanes), std::any_of(nans, nans + kLanes, [](std::uint32_t n) { return n != 0; })};
+  return {*std::max_element(largest, largest + kLanes),
+          std::any_of(nans, nans + kLanes, [](std::uint32_t n) { return n != 0; })};
 }
 
 double uniform(const SamplingOptions& options, const DrawCounter& counter) {
-  const auto x = philox4x32({counter.position, counter.choice, counter.draw, 0},
-                            {static_cast<std::uint32_t>(options.seed), static_cast<std::uint32_t>(options.seed >> 32)});
+  const auto x =
+      philox4x32({counter.position, counter.choice, counter.draw, 0},
+                 {static_cast<std::uint32_t>(options.seed), static_cast<std::uint32_t>(options.seed >> 32)});
   return (x[0] >> 5) * 0x1p-27 + (x[1] >> 6) * 0x1p-53;
 }
 
@@ -59,11 +63,15 @@ void check_sampling_options(const SamplingOptions& o, std::size_t vocab) {
   check("min_p", o.min_p, o.min_p >= 0 && o.min_p <= 1, "0 (off) to 1");
   check("repetition_penalty", o.repetition_penalty, o.repetition_penalty > 0 && o.repetition_penalty <= 100,
         "above 0, at most 100; 1 is off");
-  check("presence_penalty", o.presence_penalty, o.presence_penalty >= -2 && o.presence_penalty <= 2, "-2 to 2; 0 is off");
-  check("frequency_penalty", o.frequency_penalty, o.frequency_penalty >= -2 && o.frequency_penalty <= 2, "-2 to 2; 0 is off");
-  check("penalty_window", o.penalty_window, o.penalty_window >= -1 && o.penalty_window <= kMaxCount, "-1 (all) to 16777216");
+  check("presence_penalty", o.presence_penalty, o.presence_penalty >= -2 && o.presence_penalty <= 2,
+        "-2 to 2; 0 is off");
+  check("frequency_penalty", o.frequency_penalty, o.frequency_penalty >= -2 && o.frequency_penalty <= 2,
+        "-2 to 2; 0 is off");
+  check("penalty_window", o.penalty_window, o.penalty_window >= -1 && o.penalty_window <= kMaxCount,
+        "-1 (all) to 16777216");
   for (const auto& [id, bias] : o.logit_bias) {
-    if (id < 0 || static_cast<std::size_t>(id) >= vocab) fail(ML_E_ARG, "logit_bias has the id {}, allowed is less than {}", id, vocab);
+    if (id < 0 || static_cast<std::size_t>(id) >= vocab)
+      fail(ML_E_ARG, "logit_bias has the id {}, allowed is less than {}", id, vocab);
     check("a logit_bias", bias, bias >= -100 && bias <= 100, "-100 to 100");
   }
 }
@@ -72,7 +80,8 @@ Sampler::Sampler(SamplingOptions options, std::size_t vocab) : options_(std::mov
   check_sampling_options(options_, vocab);
 }
 
-std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std::int32_t> history, const DrawCounter& counter) {
+std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std::int32_t> history,
+                             const DrawCounter& counter) {
   adjust(logits.first(std::min(vocab_, logits.size())), history);
   if (options_.temperature == 0) return best();
   candidates_.clear();
@@ -94,22 +103,28 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std:
 
 /// Fills logits_ and max_: steps 1 to 3.
 void Sampler::adjust(std::span<const float> logits, std::span<const std::int32_t> history) {
-  if (logits.empty()) fail(ML_E_ARG, "no candidates to sample from: {} logits, {} tokens", logits.size(), vocab_);
+  if (logits.empty())
+    fail(ML_E_ARG, "no candidates to sample from: {} logits, {} tokens", logits.size(), vocab_);
   logits_.assign(logits.begin(), logits.end());
   for (const auto& [id, bias] : options_.logit_bias)
     if (static_cast<std::size_t>(id) < logits_.size()) logits_[static_cast<std::size_t>(id)] += bias;
-  const auto window = options_.penalty_window < 0 ? history.size() : static_cast<std::size_t>(options_.penalty_window);
+  const auto window =
+      options_.penalty_window < 0 ? history.size() : static_cast<std::size_t>(options_.penalty_window);
   if (options_.repetition_penalty != 1 || options_.presence_penalty != 0 || options_.frequency_penalty != 0)
     penalize(history.last(std::min(window, history.size())));
   const auto [largest, nan] = survey(logits_);
   max_ = largest;
   if (nan) fail(ML_E_NUMERIC, "a NaN among the logits: the model's weights are broken");
-  if (std::isinf(max_)) fail(ML_E_NUMERIC, "the largest logit is {}: the model's weights are broken, or every token is ruled out", max_);
+  if (std::isinf(max_))
+    fail(ML_E_NUMERIC, "the largest logit is {}: the model's weights are broken, or every token is ruled out",
+         max_);
 }
 
 void Sampler::penalize(std::span<const std::int32_t> window) {
   counts_.resize(logits_.size());
-  const auto in_range = [&](std::int32_t id) { return id >= 0 && static_cast<std::size_t>(id) < logits_.size(); };
+  const auto in_range = [&](std::int32_t id) {
+    return id >= 0 && static_cast<std::size_t>(id) < logits_.size();
+  };
   for (const std::int32_t id : window)
     if (in_range(id)) ++counts_[static_cast<std::size_t>(id)];
   for (const std::int32_t id : window) {
@@ -117,18 +132,20 @@ void Sampler::penalize(std::span<const std::int32_t> window) {
     std::uint32_t& count = counts_[static_cast<std::size_t>(id)];
     if (count == 0) continue;  // done at its first occurrence
     float& l = logits_[static_cast<std::size_t>(id)];
-    if (options_.repetition_penalty != 1) l = l > 0 ? l / options_.repetition_penalty : l * options_.repetition_penalty;
+    if (options_.repetition_penalty != 1)
+      l = l > 0 ? l / options_.repetition_penalty : l * options_.repetition_penalty;
     l -= static_cast<float>(count) * options_.frequency_penalty + options_.presence_penalty;
     count = 0;
   }
 }
 
 std::int32_t Sampler::best() const {
-  return static_cast<std::int32_t>(std::find(logits_.begin(), logits_.end(), max_) - logits_.begin());  // the first of the largest
+  return static_cast<std::int32_t>(std::find(logits_.begin(), logits_.end(), max_) -
+                                   logits_.begin());  // the first of the largest
 }
 
-/// Puts the first n candidates (or all there are) in order into candidates_. Linear time and little memory for small n: keys that cannot be
-/// among them are dropped as soon as n better ones are known.
+/// Puts the first n candidates (or all there are) in order into candidates_. Linear time and little memory
+/// for small n: keys that cannot be among them are dropped as soon as n better ones are known.
 void Sampler::select(std::size_t n) {
   n = std::min(n, logits_.size());
   candidates_.clear();
@@ -139,18 +156,21 @@ void Sampler::select(std::size_t n) {
     if (key > worst) continue;
     candidates_.push_back(key);
     if (candidates_.size() < room) continue;
-    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n - 1), candidates_.end());
+    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n - 1),
+                     candidates_.end());
     candidates_.resize(n);
     worst = candidates_.back();
   }
-  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n), candidates_.end());
+  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n),
+                    candidates_.end());
   candidates_.resize(n);
   selected_ = n;
 }
 
 /// Of a selected candidate.
 float Sampler::weight(std::size_t candidate) const {
-  return math::exp((logits_[static_cast<std::size_t>(id_of(candidates_[candidate]))] - max_) / options_.temperature);
+  return math::exp((logits_[static_cast<std::size_t>(id_of(candidates_[candidate]))] - max_) /
+                   options_.temperature);
 }
 
 /// The sum of all weights in the order of ids.

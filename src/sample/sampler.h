@@ -1,22 +1,23 @@
-// A logit becomes the next token. Goal: the same logits, history, options and counters give the same token everywhere, and no
-// 150,000 candidates are sorted where a few will do. Non-goal, for now: grammars (src/sample/constrain).
+// A logit becomes the next token. Goal: the same logits, history, options and counters give the same token
+// everywhere, and no 150,000 candidates are sorted where a few will do. Non-goal, for now: grammars
+// (src/sample/constrain).
 //
 // The steps, in this order (that of transformers); each is skipped at its neutral value:
 //   1. logit_bias                  l + bias
 //   2. repetition_penalty          each distinct token of the window: l > 0 ? l / penalty : l * penalty
 //   3. frequency, presence         each distinct token of the window: l - (count * frequency + presence)
-//   4. temperature                 weights w = exp((l - max) / temperature), max the largest l of all; 0: the first candidate is taken
-//   (greedy)
+//   4. temperature                 weights w = exp((l - max) / temperature), max the largest l of all; 0: the
+//   first candidate is taken (greedy)
 //   5. top_k                       the first k candidates
-//   6. top_p                       the shortest run of first candidates whose weights sum to at least top_p * (sum over the candidates
-//   left)
+//   6. top_p                       the shortest run of first candidates whose weights sum to at least top_p *
+//   (sum over the candidates left)
 //   7. min_p                       candidates with w >= min_p (the first one's w is 1)
-//   8. draw                        u = 53 random bits in [0, 1); the first candidate at which the running sum exceeds u * (sum over those
-//   left)
-// Candidates are ordered by (l descending, id ascending). l, w and steps 1 to 5 are floats, sums are doubles of the float weights, added in
-// the order of the candidates; but the sum of all of them, needed where top_k is off, is added in the order of ids.
-// Random words: Philox 4x32-10 with key (seed low, seed high), counter (position, choice, draw, 0); u = (x0 >> 5) * 2^-27 + (x1 >> 6) *
-// 2^-53.
+//   8. draw                        u = 53 random bits in [0, 1); the first candidate at which the running sum
+//   exceeds u * (sum over those left)
+// Candidates are ordered by (l descending, id ascending). l, w and steps 1 to 5 are floats, sums are doubles
+// of the float weights, added in the order of the candidates; but the sum of all of them, needed where top_k
+// is off, is added in the order of ids. Random words: Philox 4x32-10 with key (seed low, seed high), counter
+// (position, choice, draw, 0); u = (x0 >> 5) * 2^-27 + (x1 >> 6) * 2^-53.
 #pragma once
 
 #include <cstddef>
@@ -29,19 +30,21 @@ namespace krafla {
 
 /// Defaults are the neutral values: plain sampling from the model's distribution.
 struct SamplingOptions {
-  float temperature = 1;                                   // 0 to 100; 0: greedy
-  std::int32_t top_k = 0;                                  // 0 to 2^24; 0: off
-  float top_p = 1;                                         // above 0, at most 1; 1: off
-  float min_p = 0;                                         // 0 to 1; 0: off
-  float repetition_penalty = 1;                            // above 0, at most 100; 1: off
-  float presence_penalty = 0;                              // -2 to 2; 0: off
-  float frequency_penalty = 0;                             // -2 to 2; 0: off
-  std::int32_t penalty_window = -1;                        // the last so many tokens of the history are penalized; -1: all; at most 2^24
+  float temperature = 1;         // 0 to 100; 0: greedy
+  std::int32_t top_k = 0;        // 0 to 2^24; 0: off
+  float top_p = 1;               // above 0, at most 1; 1: off
+  float min_p = 0;               // 0 to 1; 0: off
+  float repetition_penalty = 1;  // above 0, at most 100; 1: off
+  float presence_penalty = 0;    // -2 to 2; 0: off
+  float frequency_penalty = 0;   // -2 to 2; 0: off
+  std::int32_t penalty_window =
+      -1;  // the last so many tokens of the history are penalized; -1: all; at most 2^24
   std::vector<std::pair<std::int32_t, float>> logit_bias;  // (id, -100 to 100)
   std::uint64_t seed = 0;
 };
 
-/// ML_E_ARG naming option, value and allowed range, if one is outside its range. `vocab`: the tokenizer's number of tokens.
+/// ML_E_ARG naming option, value and allowed range, if one is outside its range. `vocab`: the tokenizer's
+/// number of tokens.
 void check_sampling_options(const SamplingOptions& options, std::size_t vocab);
 
 /// Which random number a token is drawn with.
@@ -54,12 +57,15 @@ struct DrawCounter {
 /// One per thread of sampling: it keeps its scratch memory, nothing else changes.
 class Sampler {
  public:
-  /// `vocab`: the tokenizer's number of tokens; logits beyond are never candidates. Checks the options as above.
+  /// `vocab`: the tokenizer's number of tokens; logits beyond are never candidates. Checks the options as
+  /// above.
   Sampler(SamplingOptions options, std::size_t vocab);
 
-  /// The next token's id. `history`: the sequence so far, seen by the penalties; ids beyond the vocabulary are ignored.
-  /// ML_E_NUMERIC if a candidate's logit is NaN, the largest is +inf, or all are -inf. ML_E_ARG if there is no candidate.
-  std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const DrawCounter& counter);
+  /// The next token's id. `history`: the sequence so far, seen by the penalties; ids beyond the vocabulary
+  /// are ignored. ML_E_NUMERIC if a candidate's logit is NaN, the largest is +inf, or all are -inf. ML_E_ARG
+  /// if there is no candidate.
+  std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history,
+                      const DrawCounter& counter);
 
   const SamplingOptions& options() const { return options_; }
 

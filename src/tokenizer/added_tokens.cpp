@@ -10,14 +10,17 @@ namespace krafla {
 
 BackwardMatcher::BackwardMatcher(std::vector<Text> texts) : ends_(256) {
   const auto backwards = [](const Text& a, const Text& b) {
-    return std::lexicographical_compare(a.bytes.rbegin(), a.bytes.rend(), b.bytes.rbegin(), b.bytes.rend(),
-                                        [](char x, char y) { return static_cast<std::uint8_t>(x) < static_cast<std::uint8_t>(y); });
+    return std::lexicographical_compare(
+        a.bytes.rbegin(), a.bytes.rend(), b.bytes.rbegin(), b.bytes.rend(),
+        [](char x, char y) { return static_cast<std::uint8_t>(x) < static_cast<std::uint8_t>(y); });
   };
   std::sort(texts.begin(), texts.end(), backwards);
   for (const Text& text : texts) ends_[static_cast<std::uint8_t>(text.bytes.back())] = true;
-  if (std::count(ends_.begin(), ends_.end(), true) == 1) only_end_ = static_cast<std::uint8_t>(texts[0].bytes.back());
+  if (std::count(ends_.begin(), ends_.end(), true) == 1)
+    only_end_ = static_cast<std::uint8_t>(texts[0].bytes.back());
 
-  // Nodes of one depth after those of the one before: what a node's `shorter` leads to is there when it is needed.
+  // Nodes of one depth after those of the one before: what a node's `shorter` leads to is there when it is
+  // needed.
   struct Pending {
     std::size_t first, last, depth;  // the texts [first, last) end with the node's `depth` bytes
   };
@@ -53,7 +56,8 @@ BackwardMatcher::BackwardMatcher(std::vector<Text> texts) : ends_(256) {
 /// 0: there is none.
 std::uint32_t BackwardMatcher::child(std::uint32_t node, std::uint8_t byte) const {
   const auto first = nodes_.begin() + nodes_[node].first_child, last = first + nodes_[node].children;
-  const auto found = std::lower_bound(first, last, byte, [](const Node& n, std::uint8_t b) { return n.byte < b; });
+  const auto found =
+      std::lower_bound(first, last, byte, [](const Node& n, std::uint8_t b) { return n.byte < b; });
   return found != last && found->byte == byte ? static_cast<std::uint32_t>(found - nodes_.begin()) : 0;
 }
 
@@ -81,12 +85,14 @@ AddedTokens::AddedTokens(const Mlt& mlt, const std::vector<bool>& control) {
   const auto same = [](const Token& a, const Token& b) { return a.bytes == b.bytes; };
   tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same), tokens_.end());  // the lowest id stays
   std::vector<BackwardMatcher::Text> controls, others;
-  for (const Token& token : tokens_) (control[static_cast<std::size_t>(token.id)] ? controls : others).push_back({token.bytes, token.id});
+  for (const Token& token : tokens_)
+    (control[static_cast<std::size_t>(token.id)] ? controls : others).push_back({token.bytes, token.id});
   control_ = BackwardMatcher(std::move(controls));
   others_ = BackwardMatcher(std::move(others));
 }
 
-std::vector<AddedTokens::Match> AddedTokens::find_all(std::string_view text, bool controls, std::span<const TextRange> literal) const {
+std::vector<AddedTokens::Match> AddedTokens::find_all(std::string_view text, bool controls,
+                                                      std::span<const TextRange> literal) const {
   std::vector<Match> matches;  // of both kinds the longest at each place, the last place first
   const auto add = [&](std::size_t at, std::uint32_t length, std::int32_t id) {
     matches.push_back({static_cast<std::uint32_t>(at), length, id});
@@ -99,9 +105,11 @@ std::vector<AddedTokens::Match> AddedTokens::find_all(std::string_view text, boo
     end = std::min(range->first, end);
   }
   control_.walk(text, 0, end, add);
-  std::inplace_merge(matches.begin(), matches.begin() + n_others, matches.end(), [](const Match& a, const Match& b) {
-    return std::tie(a.at, b.length) > std::tie(b.at, a.length);  // the longer one last, which comes first then
-  });
+  std::inplace_merge(matches.begin(), matches.begin() + n_others, matches.end(),
+                     [](const Match& a, const Match& b) {
+                       return std::tie(a.at, b.length) >
+                              std::tie(b.at, a.length);  // the longer one last, which comes first then
+                     });
   std::reverse(matches.begin(), matches.end());
   std::size_t done = 0;
   std::erase_if(matches, [&](const Match& match) {
@@ -113,7 +121,8 @@ std::vector<AddedTokens::Match> AddedTokens::find_all(std::string_view text, boo
 }
 
 std::int32_t AddedTokens::find(std::string_view bytes) const {
-  const auto it = std::lower_bound(tokens_.begin(), tokens_.end(), bytes, [](const Token& t, std::string_view b) { return t.bytes < b; });
+  const auto it = std::lower_bound(tokens_.begin(), tokens_.end(), bytes,
+                                   [](const Token& t, std::string_view b) { return t.bytes < b; });
   return it != tokens_.end() && it->bytes == bytes ? it->id : -1;
 }
 

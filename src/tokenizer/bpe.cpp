@@ -9,8 +9,10 @@
 
 namespace krafla {
 
-MergeTable::MergeTable(std::span<const MltMerge> merges, const std::vector<bool>& never) : size_(merges.size()) {
-  const std::size_t size = std::bit_ceil(std::max<std::size_t>(merges.size() * 3 / 2, 64));  // at most two thirds full: short probes
+MergeTable::MergeTable(std::span<const MltMerge> merges, const std::vector<bool>& never)
+    : size_(merges.size()) {
+  const std::size_t size = std::bit_ceil(
+      std::max<std::size_t>(merges.size() * 3 / 2, 64));  // at most two thirds full: short probes
   mask_ = size - 1;
   shift_ = 64 - std::countr_zero(size);
   entries_.resize(size);
@@ -22,13 +24,15 @@ MergeTable::MergeTable(std::span<const MltMerge> merges, const std::vector<bool>
     const auto hash_of = [](const MltMerge& merge) {
       return hash(static_cast<std::int32_t>(merge.left), static_cast<std::int32_t>(merge.right));
     };
-    if (const std::size_t later = rank + 16; later < merges.size()) __builtin_prefetch(&entries_[hash_of(merges[later]) >> shift_]);
+    if (const std::size_t later = rank + 16; later < merges.size())
+      __builtin_prefetch(&entries_[hash_of(merges[later]) >> shift_]);
     if (never[m.merged]) continue;
     const auto left = static_cast<std::int32_t>(m.left), right = static_cast<std::int32_t>(m.right);
     const std::uint64_t h = hash_of(m), bit = h >> bit_shift_;
     there_[bit / 64] |= std::uint64_t{1} << (bit % 64);
     std::size_t at = h >> shift_;
-    while (entries_[at].left >= 0 && (entries_[at].left != left || entries_[at].right != right)) at = (at + 1) & mask_;
+    while (entries_[at].left >= 0 && (entries_[at].left != left || entries_[at].right != right))
+      at = (at + 1) & mask_;
     entries_[at] = {left, right, static_cast<std::uint32_t>(rank), static_cast<std::int32_t>(m.merged)};
   }
 }
@@ -74,8 +78,9 @@ std::size_t merge_by_heap(const MergeTable& table, std::span<std::int32_t> symbo
   };
   const auto n = static_cast<std::uint32_t>(symbols.size());
   std::vector<Link> links(n);
-  // A candidate is rank << 32 | position of its left symbol: the smallest is the next merge. One whose symbols have changed since
-  // is stale; it is found out by looking its pair up again, which keeps candidates small and the heap in the cache.
+  // A candidate is rank << 32 | position of its left symbol: the smallest is the next merge. One whose
+  // symbols have changed since is stale; it is found out by looking its pair up again, which keeps candidates
+  // small and the heap in the cache.
   std::vector<std::uint64_t> candidates;
   candidates.reserve(n);
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -90,7 +95,8 @@ std::size_t merge_by_heap(const MergeTable& table, std::span<std::int32_t> symbo
     if (rank != MergeTable::kNone) heap.push(std::uint64_t{rank} << 32 | at);
   };
   while (!heap.empty()) {
-    const auto rank = static_cast<std::uint32_t>(heap.top() >> 32), at = static_cast<std::uint32_t>(heap.top());
+    const auto rank = static_cast<std::uint32_t>(heap.top() >> 32),
+               at = static_cast<std::uint32_t>(heap.top());
     heap.pop();
     const std::uint32_t right = links[at].after;
     if (symbols[at] < 0 || right >= n) continue;

@@ -8,7 +8,8 @@ namespace krafla {
 
 void Tokenizer::check_id(std::int32_t id) const {
   if (id < 0 || static_cast<std::size_t>(id) >= vocab_size())
-    fail(ML_E_ARG, "token id {} is not in the vocabulary, whose ids are 0 to {}", id, static_cast<std::int64_t>(vocab_size()) - 1);
+    fail(ML_E_ARG, "token id {} is not in the vocabulary, whose ids are 0 to {}", id,
+         static_cast<std::int64_t>(vocab_size()) - 1);
 }
 
 std::string_view Tokenizer::token_bytes(std::int32_t id) const {

@@ -8,14 +8,18 @@
 
 namespace krafla {
 
-/// Gives text as tokens arrive, holding back bytes until their UTF-8 character is complete: what it returns is UTF-8 wherever
-/// the tokens' bytes are. All returned strings, finish() included, joined are exactly tokenizer.decode() of all ids.
+/// Gives text as tokens arrive, holding back bytes until their UTF-8 character is complete: what it returns
+/// is UTF-8 wherever the tokens' bytes are. All returned strings, finish() included, joined are exactly
+/// tokenizer.decode() of all ids.
 class StreamDecoder {
  public:
-  /// `tokenizer` must outlive it. `skip_special` leaves control tokens out. `continues`: the ids go on from others before them, so that
-  /// no space is taken away from the beginning (where Tokenizer::decode would).
+  /// `tokenizer` must outlive it. `skip_special` leaves control tokens out. `continues`: the ids go on from
+  /// others before them, so that no space is taken away from the beginning (where Tokenizer::decode would).
   explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false, bool continues = false)
-      : tokenizer_(tokenizer), skip_special_(skip_special), continues_(continues), drop_space_(drops_space()) {}
+      : tokenizer_(tokenizer),
+        skip_special_(skip_special),
+        continues_(continues),
+        drop_space_(drops_space()) {}
 
   /// The text that became complete with this id; may be empty. ML_E_ARG for an id that is none.
   std::string push(std::int32_t id);

@@ -56,7 +56,8 @@ Joints::Joints(const Mlt& mlt, const Vocabulary& vocabulary) : wide_((std::size_
 
 /// Whether a merge may cross between two characters, of the bytes `left` and `right`.
 bool Joints::joined(std::string_view left, Utf8Char l, std::string_view right, Utf8Char r) const {
-  if (!l.valid || !r.valid) return !whole_characters_;  // bytes that are not UTF-8 may be the parts of any token
+  if (!l.valid || !r.valid)
+    return !whole_characters_;  // bytes that are not UTF-8 may be the parts of any token
   if (has(l.code, r.code)) return true;
   const bool part_left = parts_left_[static_cast<std::uint8_t>(left.back())],
              part_right = parts_right_[static_cast<std::uint8_t>(right[0])];

@@ -27,10 +27,13 @@ constexpr char32_t kFirstMark = 0x300;   // all below are inert
 constexpr char32_t kRawByte = 0x110000;  // + a byte that is not UTF-8
 constexpr char32_t kNothing = 0xFFFFFFFF;
 
-/// 0: inert, a character that starts anew: nothing before it composes or changes places with it, and alone it is in NFC.
+/// 0: inert, a character that starts anew: nothing before it composes or changes places with it, and alone it
+/// is in NFC.
 std::uint8_t kind_of(char32_t code) {
   const std::size_t block = code / kBlockSize;
-  return code < kFirstMark || block >= std::size(kNfcIndex) ? 0 : kNfcBlocks[kNfcIndex[block] * kBlockSize + code % kBlockSize];
+  return code < kFirstMark || block >= std::size(kNfcIndex)
+             ? 0
+             : kNfcBlocks[kNfcIndex[block] * kBlockSize + code % kBlockSize];
 }
 
 std::uint8_t combining_class(char32_t code) {
@@ -66,11 +69,15 @@ void decompose(char32_t code, std::vector<char32_t>& out) {
 }
 
 char32_t compose(char32_t a, char32_t b) {
-  if (within(a, kLead, kLeads) && within(b, kVowel, kVowels)) return kSyllable + ((a - kLead) * kVowels + (b - kVowel)) * kTails;
-  if (within(a, kSyllable, kSyllables) && (a - kSyllable) % kTails == 0 && within(b, kTail + 1, kTails - 1)) return a + (b - kTail);
+  if (within(a, kLead, kLeads) && within(b, kVowel, kVowels))
+    return kSyllable + ((a - kLead) * kVowels + (b - kVowel)) * kTails;
+  if (within(a, kSyllable, kSyllables) && (a - kSyllable) % kTails == 0 && within(b, kTail + 1, kTails - 1))
+    return a + (b - kTail);
   const auto* const it =
       std::lower_bound(std::begin(kCompositions), std::end(kCompositions), std::tuple(a, b),
-                       [](const Composition& c, const std::tuple<char32_t, char32_t>& pair) { return std::tie(c.first, c.second) < pair; });
+                       [](const Composition& c, const std::tuple<char32_t, char32_t>& pair) {
+                         return std::tie(c.first, c.second) < pair;
+                       });
   return it != std::end(kCompositions) && it->first == a && it->second == b ? it->code : kNothing;
 }
 
@@ -79,11 +86,13 @@ void reorder(std::vector<char32_t>& codes) {
   for (auto it = codes.begin(); it != codes.end();) {
     const auto first = std::find_if(it, codes.end(), [](char32_t c) { return combining_class(c) != 0; });
     it = std::find_if(first, codes.end(), [](char32_t c) { return combining_class(c) == 0; });
-    std::stable_sort(first, it, [](char32_t a, char32_t b) { return combining_class(a) < combining_class(b); });
+    std::stable_sort(first, it,
+                     [](char32_t a, char32_t b) { return combining_class(a) < combining_class(b); });
   }
 }
 
-/// Composes in place: each character with the last one of class 0, unless one of its class or above stands between.
+/// Composes in place: each character with the last one of class 0, unless one of its class or above stands
+/// between.
 void compose(std::vector<char32_t>& codes) {
   std::size_t starter = codes.size(), kept = 0;
   int between = -1;  // the class of what stands between, -1: nothing does
@@ -107,8 +116,10 @@ void append_utf8(char32_t code, std::string& out) {
   if (code >= kRawByte) return byte(code - kRawByte);
   if (code < 0x80) return byte(code);
   if (code < 0x800) return byte(0xC0 | code >> 6), byte(0x80 | (code & 0x3F));
-  if (code < 0x10000) return byte(0xE0 | code >> 12), byte(0x80 | (code >> 6 & 0x3F)), byte(0x80 | (code & 0x3F));
-  byte(0xF0 | code >> 18), byte(0x80 | (code >> 12 & 0x3F)), byte(0x80 | (code >> 6 & 0x3F)), byte(0x80 | (code & 0x3F));
+  if (code < 0x10000)
+    return byte(0xE0 | code >> 12), byte(0x80 | (code >> 6 & 0x3F)), byte(0x80 | (code & 0x3F));
+  byte(0xF0 | code >> 18), byte(0x80 | (code >> 12 & 0x3F)), byte(0x80 | (code >> 6 & 0x3F)),
+      byte(0x80 | (code & 0x3F));
 }
 
 struct Char {
@@ -162,7 +173,8 @@ Stretch next_stretch(std::string_view text, std::size_t from) {
 
 }  // namespace
 
-std::string_view to_nfc(std::string_view text, std::string& buffer, std::vector<NormalizedStretch>* stretches) {
+std::string_view to_nfc(std::string_view text, std::string& buffer,
+                        std::vector<NormalizedStretch>* stretches) {
   Stretch stretch = next_stretch(text, 0);
   if (stretch.begin == text.size()) return text;
   buffer.clear();

@@ -1,5 +1,5 @@
-// What was learned about pairs of tokens, for all threads and without locks: one word holds a pair and the answer, so that whatever a
-// thread reads is right; what another pair overwrites is learned again.
+// What was learned about pairs of tokens, for all threads and without locks: one word holds a pair and the
+// answer, so that whatever a thread reads is right; what another pair overwrites is learned again.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,9 @@ class PairMemo {
   static std::uint64_t pack(std::int32_t left, std::int32_t right) {
     return (static_cast<std::uint64_t>(left) + 1) << 32 | static_cast<std::uint64_t>(right) << 1;
   }
-  static std::size_t slot(std::uint64_t pair) { return static_cast<std::size_t>((pair * 0x9E3779B97F4A7C15u) >> (64 - kBits)); }
+  static std::size_t slot(std::uint64_t pair) {
+    return static_cast<std::size_t>((pair * 0x9E3779B97F4A7C15u) >> (64 - kBits));
+  }
 
   std::unique_ptr<std::atomic<std::uint64_t>[]> words_;
 };

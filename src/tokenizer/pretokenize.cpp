@@ -8,7 +8,8 @@
 namespace krafla {
 namespace {
 
-/// How many of the first 8 bytes of `text`, which has as many, are ASCII letters: all 8 looked at in one word.
+/// How many of the first 8 bytes of `text`, which has as many, are ASCII letters: all 8 looked at in one
+/// word.
 std::size_t ascii_letters(const char* text) {
   constexpr std::uint64_t kEach = 0x0101010101010101u, kHigh = 0x80 * kEach;
   std::uint64_t bytes = 0;
@@ -21,7 +22,8 @@ std::size_t ascii_letters(const char* text) {
 }  // namespace
 
 Pretokenizer::Pretokenizer(const PretokenizeRules& rules) : rules_(rules) {
-  // A mark may be the Llama 3 regex's optional character before the letters; since it is a letter itself then, the match is the same.
+  // A mark may be the Llama 3 regex's optional character before the letters; since it is a letter itself
+  // then, the match is the same.
   const Class mark = rules.marks_are_letters ? kLetter : kOther;
   by_class_ = {kOther, kLetter, kNumber, mark, kSpace, rules.split_digits ? kNumber : kOther};
   for (std::size_t c = 0; c < ascii_.size(); ++c)
@@ -107,7 +109,8 @@ std::size_t Pretokenizer::next_llama3(std::string_view text) const {
     return at;
   }
   if (c.cls != kNewline && is(text, c.length, kLetter)) return skip(text, c.length, kLetter);
-  if (c.cls == kOther || (text[0] == ' ' && is(text, 1, kOther))) return skip(text, skip(text, c.length, kOther), kNewline);
+  if (c.cls == kOther || (text[0] == ' ' && is(text, 1, kOther)))
+    return skip(text, skip(text, c.length, kOther), kNewline);
   return whitespace(text);
 }
 
@@ -118,7 +121,8 @@ std::size_t Pretokenizer::whitespace(std::string_view text) const {
   while (at < text.size()) {
     const Char c = char_at(text, at);
     if (c.cls != kSpace && c.cls != kNewline) {
-      at_end = c.cls == kNumber && rules_.split_digits;  // the text before a digit is matched as if it ended there
+      at_end =
+          c.cls == kNumber && rules_.split_digits;  // the text before a digit is matched as if it ended there
       break;
     }
     last = at;

@@ -1,8 +1,10 @@
-// Cuts text into pre-tokens: the pieces that byte-pair merging never joins. Each supported regular expression is one
-// hand-made scanner that gives exactly the regex's leftmost alternatives, without recursion and in linear time.
+// Cuts text into pre-tokens: the pieces that byte-pair merging never joins. Each supported regular expression
+// is one hand-made scanner that gives exactly the regex's leftmost alternatives, without recursion and in
+// linear time.
 //
 //   GPT-2:   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-//   Llama 3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//   Llama 3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+//   ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 #pragma once
 
 #include <array>
@@ -13,9 +15,9 @@
 namespace krafla {
 
 struct PretokenizeRules {
-  bool gpt2_regex = false;         // else the Llama 3 one
-  bool single_digits = false;      // \p{N} for \p{N}{1,3}; the GPT-2 regex has neither
-  bool split_digits = false;       // every numeric character is a piece, and the text around it is matched apart
+  bool gpt2_regex = false;     // else the Llama 3 one
+  bool single_digits = false;  // \p{N} for \p{N}{1,3}; the GPT-2 regex has neither
+  bool split_digits = false;   // every numeric character is a piece, and the text around it is matched apart
   bool marks_are_letters = false;  // [\p{L}\p{M}] for \p{L}
 };
 
@@ -24,8 +26,9 @@ class Pretokenizer {
  public:
   explicit Pretokenizer(const PretokenizeRules& rules);
 
-  /// The length of the first piece of `text`, which is not empty. Any bytes are legal: a byte that is not UTF-8 is one
-  /// character that is neither letter, number nor space. Called again with the rest, the total time is linear.
+  /// The length of the first piece of `text`, which is not empty. Any bytes are legal: a byte that is not
+  /// UTF-8 is one character that is neither letter, number nor space. Called again with the rest, the total
+  /// time is linear.
   std::size_t next(std::string_view text) const;
 
  private:
@@ -40,7 +43,9 @@ class Pretokenizer {
     return byte < 0x80 ? Char{ascii_[byte], 1} : wide(text, at);
   }
   std::size_t skip(std::string_view text, std::size_t at, Class cls) const;
-  bool is(std::string_view text, std::size_t at, Class cls) const { return at < text.size() && char_at(text, at).cls == cls; }
+  bool is(std::string_view text, std::size_t at, Class cls) const {
+    return at < text.size() && char_at(text, at).cls == cls;
+  }
   std::size_t contraction(std::string_view text) const;
   std::size_t next_gpt2(std::string_view text) const;
   std::size_t next_llama3(std::string_view text) const;

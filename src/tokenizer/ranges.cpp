@@ -33,7 +33,8 @@ Source spaced(std::string_view text, bool prefix) {
   Source source;
   if (prefix) source.add(" ", {0, 0});
   std::size_t done = 0;
-  for (std::size_t at; (at = text.find(kMltSpace, done)) != std::string_view::npos; done = at + kMltSpace.size()) {
+  for (std::size_t at; (at = text.find(kMltSpace, done)) != std::string_view::npos;
+       done = at + kMltSpace.size()) {
     source.add_characters(text.substr(done, at - done), done);
     source.add(" ", {at, at + kMltSpace.size()});
   }
@@ -49,7 +50,8 @@ Source composed(std::string_view text) {
   std::size_t done = 0;
   for (const NormalizedStretch& s : stretches) {
     source.add_characters(text.substr(done, s.begin - done), done);
-    const std::string_view before = text.substr(s.begin, s.end - s.begin), after = result.substr(s.new_begin, s.new_end - s.new_begin);
+    const std::string_view before = text.substr(s.begin, s.end - s.begin),
+                           after = result.substr(s.new_begin, s.new_end - s.new_begin);
     if (before == after)
       source.add_characters(before, s.begin);
     else
@@ -62,8 +64,8 @@ Source composed(std::string_view text) {
 
 }  // namespace
 
-/// Appends the ranges of `ids`, which are those of `text`, a part of the whole text from byte `at` on. Bytes that the vocabulary lacks are
-/// in no token and are passed over.
+/// Appends the ranges of `ids`, which are those of `text`, a part of the whole text from byte `at` on. Bytes
+/// that the vocabulary lacks are in no token and are passed over.
 void Tokenizer::find_ranges(std::string_view text, std::size_t at, std::span<const std::int32_t> ids,
                             std::vector<TextRange>& ranges) const {
   Source source;

@@ -14,13 +14,16 @@ namespace {
 std::vector<bool> control_tokens(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& ids) {
   std::vector<bool> control(mlt.tokens.size());
   if (!ids) {
-    for (std::size_t id = 0; id < control.size(); ++id) control[id] = mlt.tokens[id].attr == kMltAdded && mlt.tokens[id].bytes.size() != 1;
+    for (std::size_t id = 0; id < control.size(); ++id)
+      control[id] = mlt.tokens[id].attr == kMltAdded && mlt.tokens[id].bytes.size() != 1;
     for (const MltMerge& merge : mlt.merges) control[merge.merged] = false;
     return control;
   }
   for (const std::int32_t id : *ids) {
-    if (id < 0 || static_cast<std::size_t>(id) >= control.size() || mlt.tokens[static_cast<std::size_t>(id)].attr != kMltAdded)
-      fail(ML_E_FORMAT, "control_ids has {}, which is not an added token of the tokenizer ({} tokens)", id, control.size());
+    if (id < 0 || static_cast<std::size_t>(id) >= control.size() ||
+        mlt.tokens[static_cast<std::size_t>(id)].attr != kMltAdded)
+      fail(ML_E_FORMAT, "control_ids has {}, which is not an added token of the tokenizer ({} tokens)", id,
+           control.size());
     control[static_cast<std::size_t>(id)] = true;
   }
   return control;
@@ -35,10 +38,11 @@ PretokenizeRules rules(std::uint32_t flags) {
 
 }  // namespace
 
-// Merges that make a control token are left out: text equal to one is matched before merging, unless it is a user's. Where no thread can be
-// had, they are built when they are asked for.
+// Merges that make a control token are left out: text equal to one is matched before merging, unless it is a
+// user's. Where no thread can be had, they are built when they are asked for.
 Tokenizer::Start::Start(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids)
-    : control(control_tokens(mlt, control_ids)), merges(std::async([this, &mlt] { return MergeTable(mlt.merges, control); })) {}
+    : control(control_tokens(mlt, control_ids)),
+      merges(std::async([this, &mlt] { return MergeTable(mlt.merges, control); })) {}
 
 Tokenizer::Tokenizer(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids)
     : Tokenizer(mlt, Start(mlt, control_ids)) {}
@@ -67,13 +71,15 @@ Tokenizer::Tokenizer(const Mlt& mlt, Start&& start)
   lacks_bytes_ = std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end();
 }
 
-Tokenizer Tokenizer::open(const std::string& path, const std::optional<std::vector<std::int32_t>>& control_ids) {
+Tokenizer Tokenizer::open(const std::string& path,
+                          const std::optional<std::vector<std::int32_t>>& control_ids) {
   const MappedFile file(path);
   return Tokenizer(parse_mlt(file.bytes(), path), control_ids);
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  if (text.size() > UINT32_MAX) fail(ML_E_ARG, "text of {} bytes: allowed are at most {}", text.size(), UINT32_MAX);
+  if (text.size() > UINT32_MAX)
+    fail(ML_E_ARG, "text of {} bytes: allowed are at most {}", text.size(), UINT32_MAX);
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 3 + 2);
   if (bos_ >= 0 && options.add_bos.value_or((flags_ & kMltPrependBos) != 0)) ids.push_back(bos_);
@@ -96,7 +102,8 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeO
   return ids;
 }
 
-std::vector<std::vector<std::int32_t>> Tokenizer::encode_batch(ThreadPool& pool, std::span<const std::string_view> texts,
+std::vector<std::vector<std::int32_t>> Tokenizer::encode_batch(ThreadPool& pool,
+                                                               std::span<const std::string_view> texts,
                                                                const EncodeOptions& options) const {
   std::vector<std::vector<std::int32_t>> result(texts.size());
   if (options.ranges != nullptr) fail(ML_E_ARG, "a batch of texts gives no ranges");
@@ -104,10 +111,12 @@ std::vector<std::vector<std::int32_t>> Tokenizer::encode_batch(ThreadPool& pool,
   return result;
 }
 
-/// The prefix: none, or before every text, or before the first one, unless it has one already (as the library's Metaspace does it).
+/// The prefix: none, or before every text, or before the first one, unless it has one already (as the
+/// library's Metaspace does it).
 bool Tokenizer::puts_space_before(std::string_view text, bool at_start) const {
   if (!sentencepiece_ || (flags_ & kMltNoPrefix) != 0) return false;
-  return (flags_ & kMltPrefixAtStart) == 0 || (at_start && !text.starts_with(' ') && !text.starts_with(kMltSpace));
+  return (flags_ & kMltPrefixAtStart) == 0 ||
+         (at_start && !text.starts_with(' ') && !text.starts_with(kMltSpace));
 }
 
 /// `text`, which is between added tokens, as its pieces are cut: itself, or what `buffer` then holds.
@@ -120,7 +129,8 @@ std::string_view Tokenizer::normalize(std::string_view text, bool at_start, std:
   return buffer;
 }
 
-void Tokenizer::encode_text(std::string_view text, bool at_start, std::string& buffer, std::vector<std::int32_t>& ids) const {
+void Tokenizer::encode_text(std::string_view text, bool at_start, std::string& buffer,
+                            std::vector<std::int32_t>& ids) const {
   if (text.empty()) return;
   text = normalize(text, at_start, buffer);
   if (sentencepiece_) return encode_parts(text, ids);
@@ -146,13 +156,15 @@ void Tokenizer::encode_piece(const Vocabulary::Key& key, std::vector<std::int32_
     return;
   }
   // A byte that the vocabulary lacks is dropped, and what stood around it may be joined.
-  if (lacks_bytes_ && std::any_of(piece.begin(), piece.end(), [&](char c) { return byte_ids_[static_cast<std::uint8_t>(c)] < 0; }))
+  if (lacks_bytes_ && std::any_of(piece.begin(), piece.end(),
+                                  [&](char c) { return byte_ids_[static_cast<std::uint8_t>(c)] < 0; }))
     return merge_piece(piece, ids);
   encode_parts(piece, ids);
 }
 
 void Tokenizer::encode_parts(std::string_view text, std::vector<std::int32_t>& ids) const {
-  for (std::size_t n = 0; !text.empty(); text.remove_prefix(n)) encode_joined(text.substr(0, n = joints_.next(text)), ids);
+  for (std::size_t n = 0; !text.empty(); text.remove_prefix(n))
+    encode_joined(text.substr(0, n = joints_.next(text)), ids);
 }
 
 void Tokenizer::encode_joined(std::string_view piece, std::vector<std::int32_t>& ids) const {
@@ -181,10 +193,11 @@ std::int32_t Tokenizer::whole_token(std::string_view piece) const {
   return id;
 }
 
-/// Merging gives the one row of tokens that merging leaves alone two by two: a merge over the border of two tokens, were it the
-/// first of all, would also be made of the two alone, since what each becomes until then depends on neither's other neighbours. So any
-/// such row is the answer. The longest token at each place, if it stands apart from the one before it, finds it nearly always.
-/// Returns false, with nothing appended, when that takes too many tries.
+/// Merging gives the one row of tokens that merging leaves alone two by two: a merge over the border of two
+/// tokens, were it the first of all, would also be made of the two alone, since what each becomes until then
+/// depends on neither's other neighbours. So any such row is the answer. The longest token at each place, if
+/// it stands apart from the one before it, finds it nearly always. Returns false, with nothing appended, when
+/// that takes too many tries.
 bool Tokenizer::encode_by_longest(std::string_view piece, std::vector<std::int32_t>& ids) const {
   if (sentencepiece_ && !joints_.whole_characters()) return false;
   const std::size_t first = ids.size();
@@ -211,9 +224,10 @@ bool Tokenizer::encode_by_longest(std::string_view piece, std::vector<std::int32
   return true;
 }
 
-/// The longest token at the start of `text` that is shorter than `below`, is what its bytes merge to and stands apart from the token
-/// `before` (-1: there is none), or -1.
-std::int32_t Tokenizer::longest_token(std::string_view text, std::size_t below, std::int32_t before, std::size_t& tries) const {
+/// The longest token at the start of `text` that is shorter than `below`, is what its bytes merge to and
+/// stands apart from the token `before` (-1: there is none), or -1.
+std::int32_t Tokenizer::longest_token(std::string_view text, std::size_t below, std::int32_t before,
+                                      std::size_t& tries) const {
   const auto fits = [&](std::int32_t id) {
     if (id < 0 || !made(id).is_whole()) return false;
     if (before < 0 || stand_apart(before, id)) return true;
@@ -238,10 +252,10 @@ std::int32_t Tokenizer::longest_token(std::string_view text, std::size_t below, 
   return -1;
 }
 
-/// Whether merging the bytes of two tokens, which each are what their bytes merge to, gives the two. Followed backwards: the merge made
-/// last of those at the border's two sides is undone, until a rule joins what then stands there, or nothing is left to undo. A rule counts
-/// if its rank comes before that of the merge undone last; it is that merge's own rule in "aa|a" (the left one comes first) or "a|aa" (the
-/// rule does).
+/// Whether merging the bytes of two tokens, which each are what their bytes merge to, gives the two. Followed
+/// backwards: the merge made last of those at the border's two sides is undone, until a rule joins what then
+/// stands there, or nothing is left to undo. A rule counts if its rank comes before that of the merge undone
+/// last; it is that merge's own rule in "aa|a" (the left one comes first) or "a|aa" (the rule does).
 bool Tokenizer::stand_apart(std::int32_t left, std::int32_t right) const {
   Made l = made(left), r = made(right);
   if (!l.is_derived() || !r.is_derived()) return merge_apart(left, right);
@@ -260,7 +274,8 @@ bool Tokenizer::stand_apart(std::int32_t left, std::int32_t right) const {
   }
 }
 
-/// The same, found by merging: for the few tokens (runs of spaces) whose merges do not come in the order of their ranks.
+/// The same, found by merging: for the few tokens (runs of spaces) whose merges do not come in the order of
+/// their ranks.
 bool Tokenizer::merge_apart(std::int32_t left, std::int32_t right) const {
   if (const std::optional<bool> known = apart_.find(left, right)) return *known;
   std::string both;
@@ -276,7 +291,9 @@ Tokenizer::Made::Made(const LastMerge& last) {
   if (last.left < 0)
     word_ = kSymbol;
   else
-    word_ = last.rising ? (bits(last.rank) + 1) << (2 * kIdBits) | bits(last.left) << kIdBits | bits(last.right) : bits(kWhole);
+    word_ = last.rising
+                ? (bits(last.rank) + 1) << (2 * kIdBits) | bits(last.left) << kIdBits | bits(last.right)
+                : bits(kWhole);
 }
 
 Tokenizer::Made Tokenizer::made(std::int32_t id) const {
@@ -292,7 +309,9 @@ Tokenizer::Made Tokenizer::learn(std::int32_t id) const {
   if (n <= kShortPiece) {
     LastMerge last;
     const bool found = merge_by_scan(merges_, {symbols.data(), n}, &last) == 1 && symbols[0] == id;
-    if (found) result = vocab_size() <= (1u << Made::kIdBits) && merges_.size() < (1u << 22) - 1 ? Made(last) : Made(Made::kWhole);
+    if (found)
+      result = vocab_size() <= (1u << Made::kIdBits) && merges_.size() < (1u << 22) - 1 ? Made(last)
+                                                                                        : Made(Made::kWhole);
   } else {
     std::vector<std::int32_t> merged;
     merge_piece(bytes, merged);
@@ -323,8 +342,8 @@ void Tokenizer::merge_piece(std::string_view piece, std::vector<std::int32_t>& i
   ids.insert(ids.end(), symbols, symbols + n);
 }
 
-/// The tokens of the characters of `text`, or of their bytes where the vocabulary lacks the character; of neither, where it lacks
-/// one of those too. Returns how many; there are no more than bytes.
+/// The tokens of the characters of `text`, or of their bytes where the vocabulary lacks the character; of
+/// neither, where it lacks one of those too. Returns how many; there are no more than bytes.
 std::size_t Tokenizer::character_symbols(std::string_view text, std::int32_t* symbols) const {
   std::size_t n = 0;
   while (!text.empty()) {

@@ -1,8 +1,9 @@
-// Text to token ids and back: the files are the pipeline. tokenizer.cpp joins them: added tokens are cut out of the text (added_tokens),
-// the rest is normalized (normalize) and becomes pieces (byte-level: pretokenize), cut further where no merge can join (joints). A piece is
-// a token, or a row of the longest tokens that stand apart (tokenizer.cpp), or is merged (bpe). Ids become bytes (decode); ranges says
-// where in the text they come from. Goals: the ids of the `tokenizers` library for every text; any bytes are legal input; linear time in
-// practice, n log n at worst.
+// Text to token ids and back: the files are the pipeline. tokenizer.cpp joins them: added tokens are cut out
+// of the text (added_tokens), the rest is normalized (normalize) and becomes pieces (byte-level:
+// pretokenize), cut further where no merge can join (joints). A piece is a token, or a row of the longest
+// tokens that stand apart (tokenizer.cpp), or is merged (bpe). Ids become bytes (decode); ranges says where
+// in the text they come from. Goals: the ids of the `tokenizers` library for every text; any bytes are legal
+// input; linear time in practice, n log n at worst.
 #pragma once
 
 #include <atomic>
@@ -32,33 +33,41 @@ struct EncodeOptions {
   std::optional<bool> add_bos = std::nullopt;
   /// false: the text is a user's: no control token is ever made of it; its letters are encoded instead.
   bool parse_special = true;
-  /// Ranges that are a user's, ascending and apart: no control token is made of text that touches one of them.
+  /// Ranges that are a user's, ascending and apart: no control token is made of text that touches one of
+  /// them.
   std::span<const TextRange> literal = {};
-  /// If not null: gets, for each id, the bytes of the text it comes from. Tokens that share a character, or characters that NFC
-  /// put together, overlap; a space that SentencePiece puts before the text and BOS come from none, [n, n).
+  /// If not null: gets, for each id, the bytes of the text it comes from. Tokens that share a character, or
+  /// characters that NFC put together, overlap; a space that SentencePiece puts before the text and BOS come
+  /// from none, [n, n).
   std::vector<TextRange>* ranges = nullptr;
 };
 
 /// Immutable and thread-safe after construction.
 class Tokenizer {
  public:
-  /// Keeps nothing of `mlt`'s bytes. `control_ids`: the added tokens that a user's text must never produce (the JSON beside the
-  /// model lists them); unset: the added tokens of several
-  /// bytes that no merge makes. ML_E_FORMAT for a control id that is no added token.
-  explicit Tokenizer(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids = std::nullopt);
+  /// Keeps nothing of `mlt`'s bytes. `control_ids`: the added tokens that a user's text must never produce
+  /// (the JSON beside the model lists them); unset: the added tokens of several bytes that no merge makes.
+  /// ML_E_FORMAT for a control id that is no added token.
+  explicit Tokenizer(const Mlt& mlt,
+                     const std::optional<std::vector<std::int32_t>>& control_ids = std::nullopt);
   /// Reads a .mlt file. Also ML_E_IO and ML_E_FORMAT, as parse_mlt.
-  static Tokenizer open(const std::string& path, const std::optional<std::vector<std::int32_t>>& control_ids = std::nullopt);
+  static Tokenizer open(const std::string& path,
+                        const std::optional<std::vector<std::int32_t>>& control_ids = std::nullopt);
 
   /// Any bytes are legal; ML_E_ARG for a text of 4 GiB or more.
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
-  /// The ids of each text, as encode() gives them, in the texts' order. Items of the pool are texts: one long text is one thread's.
-  std::vector<std::vector<std::int32_t>> encode_batch(ThreadPool& pool, std::span<const std::string_view> texts,
+  /// The ids of each text, as encode() gives them, in the texts' order. Items of the pool are texts: one long
+  /// text is one thread's.
+  std::vector<std::vector<std::int32_t>> encode_batch(ThreadPool& pool,
+                                                      std::span<const std::string_view> texts,
                                                       const EncodeOptions& options = {}) const;
-  /// The bytes of all ids, joined; they need not be UTF-8. `skip_special` leaves control tokens out. A SentencePiece tokenizer that
-  /// puts a space before the text takes one away from the beginning. ML_E_ARG for an id that is none.
+  /// The bytes of all ids, joined; they need not be UTF-8. `skip_special` leaves control tokens out. A
+  /// SentencePiece tokenizer that puts a space before the text takes one away from the beginning. ML_E_ARG
+  /// for an id that is none.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const;
 
-  /// The bytes one id stands for (spaces as spaces), valid as long as the tokenizer. ML_E_ARG for an id that is none.
+  /// The bytes one id stands for (spaces as spaces), valid as long as the tokenizer. ML_E_ARG for an id that
+  /// is none.
   std::string_view token_bytes(std::int32_t id) const;
   /// The id with exactly these bytes, an added token before another, or -1.
   std::int32_t find(std::string_view bytes) const;
@@ -81,9 +90,9 @@ class Tokenizer {
   };
   Tokenizer(const Mlt& mlt, Start&& start);
 
-  // What merging a token's own bytes gives, in one word: kBroken: not the token; kWhole: the token, so that a piece equal to it needs no
-  // merging; kSymbol: the token, which is no merge; else the token too, by a last merge of rank rank() that joins left() and right(), and
-  // no merge had a lower rank than one before it.
+  // What merging a token's own bytes gives, in one word: kBroken: not the token; kWhole: the token, so that a
+  // piece equal to it needs no merging; kSymbol: the token, which is no merge; else the token too, by a last
+  // merge of rank rank() that joins left() and right(), and no merge had a lower rank than one before it.
   class Made {
    public:
     enum : std::uint64_t { kUnknown, kBroken, kWhole, kSymbol };
@@ -94,7 +103,9 @@ class Tokenizer {
     bool is_whole() const { return word_ >= kWhole; }
     bool is_derived() const { return word_ >= kSymbol; }
     /// -1 for a symbol.
-    std::int64_t rank() const { return word_ == kSymbol ? -1 : static_cast<std::int64_t>(word_ >> (2 * kIdBits)) - 1; }
+    std::int64_t rank() const {
+      return word_ == kSymbol ? -1 : static_cast<std::int64_t>(word_ >> (2 * kIdBits)) - 1;
+    }
     std::int32_t left() const { return static_cast<std::int32_t>(word_ >> kIdBits & kIdMask); }
     std::int32_t right() const { return static_cast<std::int32_t>(word_ & kIdMask); }
 
@@ -104,17 +115,20 @@ class Tokenizer {
     static constexpr std::uint64_t kIdMask = (std::uint64_t{1} << kIdBits) - 1;
     std::uint64_t word_;
   };
-  void encode_text(std::string_view text, bool at_start, std::string& buffer, std::vector<std::int32_t>& ids) const;
+  void encode_text(std::string_view text, bool at_start, std::string& buffer,
+                   std::vector<std::int32_t>& ids) const;
   bool puts_space_before(std::string_view text, bool at_start) const;
   std::string_view normalize(std::string_view text, bool at_start, std::string& buffer) const;
-  void find_ranges(std::string_view text, std::size_t at, std::span<const std::int32_t> ids, std::vector<TextRange>& ranges) const;
+  void find_ranges(std::string_view text, std::size_t at, std::span<const std::int32_t> ids,
+                   std::vector<TextRange>& ranges) const;
   std::size_t character_symbols(std::string_view text, std::int32_t* symbols) const;
   void encode_piece(const Vocabulary::Key& key, std::vector<std::int32_t>& ids) const;
   void encode_parts(std::string_view text, std::vector<std::int32_t>& ids) const;
   void encode_joined(std::string_view piece, std::vector<std::int32_t>& ids) const;
   std::int32_t whole_token(std::string_view piece) const;
   bool encode_by_longest(std::string_view piece, std::vector<std::int32_t>& ids) const;
-  std::int32_t longest_token(std::string_view text, std::size_t below, std::int32_t before, std::size_t& tries) const;
+  std::int32_t longest_token(std::string_view text, std::size_t below, std::int32_t before,
+                             std::size_t& tries) const;
   bool stand_apart(std::int32_t left, std::int32_t right) const;
   bool merge_apart(std::int32_t left, std::int32_t right) const;
   Made made(std::int32_t id) const;
@@ -131,13 +145,15 @@ class Tokenizer {
   AddedTokens added_;
   Joints joints_;  // cuts text (SentencePiece) or pre-tokens (byte-level) into what merging may join
   MergeTable merges_;
-  Pretokenizer pretokenizer_;           // byte-level
-  std::vector<std::int32_t> byte_ids_;  // the token of a byte by itself; -1: the vocabulary lacks it, and it is dropped
+  Pretokenizer pretokenizer_;  // byte-level
+  std::vector<std::int32_t>
+      byte_ids_;  // the token of a byte by itself; -1: the vocabulary lacks it, and it is dropped
   bool lacks_bytes_ = false;
   // Learned when first needed. Every thread that learns finds the same, so a relaxed store is all it takes.
   std::unique_ptr<std::atomic<std::uint64_t>[]> made_;
-  PairMemo apart_;                                              // of merge_apart()
-  std::unique_ptr<std::atomic<std::int32_t>[]> character_ids_;  // whole_token() of the characters U+0000..FFFF; 0: not known yet
+  PairMemo apart_;  // of merge_apart()
+  std::unique_ptr<std::atomic<std::int32_t>[]>
+      character_ids_;  // whole_token() of the characters U+0000..FFFF; 0: not known yet
 };
 
 }  // namespace krafla

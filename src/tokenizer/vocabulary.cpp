@@ -26,19 +26,23 @@ std::uint64_t head_of(std::string_view s) {
 }
 
 /// The last 8 bytes; of strings that are all in their head, 0.
-std::uint64_t tail_of(std::string_view s) { return s.size() <= 8 ? 0 : load<std::uint64_t>(s.data() + s.size() - 8); }
+std::uint64_t tail_of(std::string_view s) {
+  return s.size() <= 8 ? 0 : load<std::uint64_t>(s.data() + s.size() - 8);
+}
 
 /// Nothing depends on its value but speed.
 std::uint64_t hash(std::string_view s, std::uint64_t head, std::uint64_t tail) {
   std::uint64_t h = head * 0x9E3779B97F4A7C15u ^ (tail + s.size()) * 0xC2B2AE3D27D4EB4Fu;
-  for (std::size_t i = 8; i + 8 < s.size(); i += 8) h = (h ^ (h >> 29) ^ load<std::uint64_t>(s.data() + i)) * 0x9E3779B97F4A7C15u;
+  for (std::size_t i = 8; i + 8 < s.size(); i += 8)
+    h = (h ^ (h >> 29) ^ load<std::uint64_t>(s.data() + i)) * 0x9E3779B97F4A7C15u;
   return (h ^ (h >> 32)) * 0xD6E8FEB86659FD93u;
 }
 
 }  // namespace
 
 void append_with_spaces(std::string_view piece, std::string& out) {
-  for (std::size_t at; (at = piece.find(kMltSpace)) != std::string_view::npos; piece.remove_prefix(at + kMltSpace.size()))
+  for (std::size_t at; (at = piece.find(kMltSpace)) != std::string_view::npos;
+       piece.remove_prefix(at + kMltSpace.size()))
     out.append(piece.substr(0, at)).push_back(' ');
   out += piece;
 }
@@ -73,8 +77,9 @@ Vocabulary::Vocabulary(const Mlt& mlt, const std::vector<bool>& control) {
   for (std::size_t i = 0; i < size(); ++i) {
     const MltToken& token = mlt.tokens[i];
     // A space in a SentencePiece token is none: text has U+2581 for its spaces.
-    const bool reachable =
-        sentencepiece ? !control[i] && token.attr != kMltByte && token.bytes.find(' ') == std::string_view::npos : token.attr != kMltAdded;
+    const bool reachable = sentencepiece ? !control[i] && token.attr != kMltByte &&
+                                               token.bytes.find(' ') == std::string_view::npos
+                                         : token.attr != kMltAdded;
     if (!reachable || token.bytes.empty()) continue;
     const auto id = static_cast<std::int32_t>(i);
     waiting[n] = {key_of(bytes(id)), id};
@@ -94,7 +99,9 @@ std::size_t Vocabulary::place(const Key& key) const {
   for (std::size_t at = key.hash >> shift_;; at = (at + 1) & (index_.size() - 1)) {
     const Entry& e = index_[at];
     if (e.id < 0) return at;
-    if (e.head == key.head && e.tail == key.tail && e.length == key.bytes.size() && (e.length <= 16 || bytes(e.id) == key.bytes)) return at;
+    if (e.head == key.head && e.tail == key.tail && e.length == key.bytes.size() &&
+        (e.length <= 16 || bytes(e.id) == key.bytes))
+      return at;
   }
 }
 
@@ -105,7 +112,8 @@ void Vocabulary::insert(const Key& key, std::int32_t id) {
   e = {key.head, key.tail, static_cast<std::uint32_t>(length), id};
   const std::size_t bit = key.hash >> (64 - kThereBits);
   there_[bit / 64] |= std::uint64_t{1} << (bit % 64);
-  if (length >= kMinLength && length < kMinLength + 32) lengths_[lengths_slot(key.bytes)] |= 1u << (length - kMinLength);
+  if (length >= kMinLength && length < kMinLength + 32)
+    lengths_[lengths_slot(key.bytes)] |= 1u << (length - kMinLength);
   longest_ = std::max(longest_, length);
 }
 

@@ -28,13 +28,17 @@ class CgroupTest : public testing::Test {
   void v2(const std::string& group, const std::string& file, const std::string& text) const {
     write("/sys/fs/cgroup" + group + file, text);
   }
-  /// A group of version 2: at most `limit`, of which `used` are taken, and of those `inactive` could be dropped.
-  void memory_v2(const std::string& group, const std::string& limit, std::uint64_t used, std::uint64_t inactive) const {
+  /// A group of version 2: at most `limit`, of which `used` are taken, and of those `inactive` could be
+  /// dropped.
+  void memory_v2(const std::string& group, const std::string& limit, std::uint64_t used,
+                 std::uint64_t inactive) const {
     v2(group, "memory.max", limit + "\n");
     v2(group, "memory.current", std::to_string(used) + "\n");
-    v2(group, "memory.stat", "anon 5\nfile 7\ninactive_file " + std::to_string(inactive) + "\nactive_file 9\n");
+    v2(group, "memory.stat",
+       "anon 5\nfile 7\ninactive_file " + std::to_string(inactive) + "\nactive_file 9\n");
   }
-  void memory_v1(const std::string& group, std::uint64_t limit, std::uint64_t used, std::uint64_t inactive) const {
+  void memory_v1(const std::string& group, std::uint64_t limit, std::uint64_t used,
+                 std::uint64_t inactive) const {
     const std::string folder = "/sys/fs/cgroup/memory" + group;
     write(folder + "memory.limit_in_bytes", std::to_string(limit) + "\n");
     write(folder + "memory.usage_in_bytes", std::to_string(used) + "\n");
@@ -87,7 +91,8 @@ TEST_F(CgroupTest, AFullGroupLeavesNextToNothing) {
   process_is_in("0::/a\n");
   memory_v2("/a/", "500", 700, 0);
   EXPECT_EQ(memory(), 1u);
-  memory_v2("/a/", "500", 100, 700);  // more that could be dropped than is used: the two are read one after the other
+  memory_v2("/a/", "500", 100,
+            700);  // more that could be dropped than is used: the two are read one after the other
   EXPECT_EQ(memory(), 500u);
 }
 

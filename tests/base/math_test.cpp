@@ -53,7 +53,8 @@ TEST(Math, TanhIsCloseAndOdd) {
 
 TEST(Math, DoublesAreCloseToLibm) {
   for (double x = -700; x < 700; x += 0.37) EXPECT_NEAR(math::exp(x) / std::exp(x), 1.0, 1e-15);
-  for (double x = 1e-300; x < 1e300; x *= 1.9) EXPECT_NEAR(math::log(x), std::log(x), 3e-16 * std::fabs(std::log(x)) + 1e-16);
+  for (double x = 1e-300; x < 1e300; x *= 1.9)
+    EXPECT_NEAR(math::log(x), std::log(x), 3e-16 * std::fabs(std::log(x)) + 1e-16);
   for (double x = -2e7; x < 2e7; x += 1234.567) {
     const auto [s, c] = math::sincos(x);
     EXPECT_NEAR(s, std::sin(x), 1e-15);
@@ -67,7 +68,8 @@ TEST(Math, DoublesAreCloseToLibm) {
 TEST(Math, Log1p) {
   EXPECT_EQ(math::log1p(0.0f), 0.0f);
   EXPECT_EQ(math::log1p(1e-30f), 1e-30f);
-  for (float x = 1e-9f; x < 1; x *= 1.3f) EXPECT_LT(ulps(math::log1p(x), std::log1p(static_cast<double>(x))), 0.51);
+  for (float x = 1e-9f; x < 1; x *= 1.3f)
+    EXPECT_LT(ulps(math::log1p(x), std::log1p(static_cast<double>(x))), 0.51);
   EXPECT_EQ(math::log(0.0f), -std::numeric_limits<float>::infinity());
 }
 

@@ -28,7 +28,9 @@ class OutputFileTest : public testing::Test {
     std::ifstream in(path);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  std::size_t entries() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {})); }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {}));
+  }
   static ml_status status_of_open(const std::string& path) {
     try {
       OutputFile file(path);
@@ -69,7 +71,8 @@ TEST_F(OutputFileTest, SizesThatAreKnownChangeNoBytes) {
     threads.emplace_back([&, t] {
       for (std::size_t at = t * kPiece; at < kSize - kPiece; at += 4 * kPiece) {
         if (at / kPiece % 7 == 3) continue;  // a gap
-        std::fill_n(want.begin() + static_cast<std::ptrdiff_t>(at), kPiece, static_cast<char>('a' + at / kPiece % 26));
+        std::fill_n(want.begin() + static_cast<std::ptrdiff_t>(at), kPiece,
+                    static_cast<char>('a' + at / kPiece % 26));
         file.write_at(at, &want[at], kPiece);
       }
     });

@@ -17,7 +17,8 @@ TEST(ThreadPool, EveryItemOnceAndResultsAreVisible) {
   for (const int threads : {1, 2, 3, 8}) {
     ThreadPool pool(threads);
     for (std::size_t items = 0; items < 300; ++items) {
-      std::vector<int> hits(items);  // plain ints: a lost or doubled item, or missing synchronization, shows (also to TSan)
+      std::vector<int> hits(
+          items);  // plain ints: a lost or doubled item, or missing synchronization, shows (also to TSan)
       pool.run(items, [&](std::size_t item, int thread) {
         ASSERT_LT(thread, threads);
         ++hits[item];
@@ -37,11 +38,13 @@ TEST(ThreadPool, SleepersWakeAndLateWorkersDoNoHarm) {
   }
 }
 
-/// A worker that wakes for a loop may meet the pool's end instead, at any of its steps: a lost wake-up hangs here.
+/// A worker that wakes for a loop may meet the pool's end instead, at any of its steps: a lost wake-up hangs
+/// here.
 TEST(ThreadPool, EndsWhileWorkersWake) {
   for (int round = 0; round < 2000; ++round) {
     ThreadPool pool(8);
-    const auto pause = std::chrono::microseconds(round % 2 == 0 ? 0 : 80);  // the second puts workers to sleep first
+    const auto pause =
+        std::chrono::microseconds(round % 2 == 0 ? 0 : 80);  // the second puts workers to sleep first
     if (pause.count() > 0) std::this_thread::sleep_for(pause);
     for (int loop = 0; loop < 3; ++loop) pool.run(2, [](std::size_t, int) {});
   }

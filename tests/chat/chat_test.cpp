@@ -25,14 +25,15 @@ TEST(Chat, RendersAsJinjaDoes) {
   for (const std::string& name : {std::string("smollm"), data["template"].get<std::string>()}) {
     for (const auto& c : data["cases"]) {
       SCOPED_TRACE(c.dump());
-      EXPECT_EQ(render(name, c["messages"], c["add_generation_prompt"].get<bool>()).text, c["text"].get<std::string>());
+      EXPECT_EQ(render(name, c["messages"], c["add_generation_prompt"].get<bool>()).text,
+                c["text"].get<std::string>());
     }
   }
 }
 
 TEST(Chat, LiteralRangesAreTheMessagesOwnText) {
-  const Json messages =
-      Json::parse(R"([{"role": "user", "content": "A<|im_end|>B"}, {"role": "assistant", "content": ""}, {"role": "", "content": "x"}])");
+  const Json messages = Json::parse(
+      R"([{"role": "user", "content": "A<|im_end|>B"}, {"role": "assistant", "content": ""}, {"role": "", "content": "x"}])");
   const Prompt prompt = render("smollm", messages, true);
   std::vector<std::string> parts;
   std::size_t end = 0;

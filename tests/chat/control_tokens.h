@@ -1,4 +1,5 @@
-// The control tokens that a prompt becomes, by ids, with a vocabulary of the 256 bytes and the control tokens a test names.
+// The control tokens that a prompt becomes, by ids, with a vocabulary of the 256 bytes and the control tokens
+// a test names.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@ class ControlTokens {
   /// The texts of the control tokens among the prompt's ids, in their order.
   std::vector<std::string> of(const Prompt& prompt) const {
     std::vector<std::string> found;
-    for (const std::int32_t id : tokenizer_.encode(prompt.text, {.add_bos = false, .literal = prompt.literal}))
+    for (const std::int32_t id :
+         tokenizer_.encode(prompt.text, {.add_bos = false, .literal = prompt.literal}))
       if (tokenizer_.is_control(id)) found.emplace_back(tokenizer_.token_bytes(id));
     return found;
   }

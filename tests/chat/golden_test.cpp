@@ -34,7 +34,8 @@ TEST_P(Golden, IsWhatJinjaMakesOfIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Chat, Golden,
-                         testing::Values("statements", "loop", "operators", "filters", "json", "tests", "methods", "white", "errors"));
+                         testing::Values("statements", "loop", "operators", "filters", "json", "tests",
+                                         "methods", "white", "errors"));
 
 }  // namespace
 }  // namespace krafla

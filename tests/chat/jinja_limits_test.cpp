@@ -24,8 +24,8 @@ std::string error_of(const std::string& text) {
 }
 
 /// `open`, n times, what is in the middle, `close`, n times.
-std::string nested(const std::string& before, const std::string& open, int n, const std::string& middle, const std::string& close,
-                   const std::string& after) {
+std::string nested(const std::string& before, const std::string& open, int n, const std::string& middle,
+                   const std::string& close, const std::string& after) {
   return before + repeat(open, n) + middle + repeat(close, n) + after;
 }
 
@@ -56,10 +56,13 @@ TEST(JinjaLimits, NestingOfEveryKind) {
                {"", "{% filter upper %}", "1", "{% endfilter %}", ""},
                {"{% if 0 %}", "", "", "{% elif 0 %}{% if 1 %}", ""}};
   for (const auto& kind : kinds)
-    EXPECT_NE(error_of(nested(kind.before, kind.open, 20000, kind.middle, kind.close, kind.after)).find("deep"), std::string::npos)
+    EXPECT_NE(
+        error_of(nested(kind.before, kind.open, 20000, kind.middle, kind.close, kind.after)).find("deep"),
+        std::string::npos)
         << kind.before << kind.open << kind.close;
   // As deep as is allowed, it renders.
-  for (const int n : {10, 60, 90}) EXPECT_EQ(ChatTemplate(nested("{{ ", "(", n, "1", ")", " }}")).render({}).text, "1");
+  for (const int n : {10, 60, 90})
+    EXPECT_EQ(ChatTemplate(nested("{{ ", "(", n, "1", ")", " }}")).render({}).text, "1");
   EXPECT_EQ(ChatTemplate("{{ 1" + repeat(" + 1", 150) + " }}").render({}).text, "151");
 }
 
@@ -67,18 +70,24 @@ TEST(JinjaLimits, Values) {
   const std::string grow = "{% set ns = namespace(v=[]) %}{% for i in range(100000) %}{% set ns.v = ";
   EXPECT_NE(error_of(grow + "[ns.v] %}{% endfor %}").find("deep"), std::string::npos);
   for (const std::string text :
-       {"{{ 'a' * 10 ** 9 }}", "{{ ('a' * 1000000) * 1000000 }}", "{{ [1] * 10 ** 9 }}", "{{ 'a' * 9223372036854775807 }}",
-        "{{ range(10 ** 12) }}", "{{ 'a' | center(10 ** 12) }}", "{{ 'a'.ljust(10 ** 12) }}", "{{ '%1000000000d' % 1 }}",
-        "{{ '{:1000000000}'.format(1) }}", "{% set a = 'x' * 100000 %}{{ a.replace('x', a) }}",
-        "{% set a = 'x' * 100000 %}{{ a.replace('', a) }}", "{% set a = ['x'] * 100000 %}{{ a | join('y' * 100000) }}",
-        "{% set l = '\\n' * 100000 %}{{ l | indent(4000, blank=true) }}", "{{ 10 ** 1000 }}", "{{ 99999999999999999999 }}",
-        "{{ 9223372036854775807 + 1 }}"})
+       {"{{ 'a' * 10 ** 9 }}", "{{ ('a' * 1000000) * 1000000 }}", "{{ [1] * 10 ** 9 }}",
+        "{{ 'a' * 9223372036854775807 }}", "{{ range(10 ** 12) }}", "{{ 'a' | center(10 ** 12) }}",
+        "{{ 'a'.ljust(10 ** 12) }}", "{{ '%1000000000d' % 1 }}", "{{ '{:1000000000}'.format(1) }}",
+        "{% set a = 'x' * 100000 %}{{ a.replace('x', a) }}",
+        "{% set a = 'x' * 100000 %}{{ a.replace('', a) }}",
+        "{% set a = ['x'] * 100000 %}{{ a | join('y' * 100000) }}",
+        "{% set l = '\\n' * 100000 %}{{ l | indent(4000, blank=true) }}", "{{ 10 ** 1000 }}",
+        "{{ 99999999999999999999 }}", "{{ 9223372036854775807 + 1 }}"})
     EXPECT_FALSE(error_of(text).starts_with("rendered")) << text << ": " << error_of(text);
   EXPECT_FALSE(
-      error_of("{% set ns = namespace(v='x') %}{% for i in range(64) %}{% set ns.v = ns.v + ns.v %}{% endfor %}").starts_with("rendered"));
-  EXPECT_FALSE(error_of("{% set ns = namespace(v=['x']) %}{% for i in range(64) %}{% set ns.v = [ns.v, ns.v] %}{% endfor %}{{ ns.v }}")
+      error_of(
+          "{% set ns = namespace(v='x') %}{% for i in range(64) %}{% set ns.v = ns.v + ns.v %}{% endfor %}")
+          .starts_with("rendered"));
+  EXPECT_FALSE(error_of("{% set ns = namespace(v=['x']) %}{% for i in range(64) %}{% set ns.v = [ns.v, ns.v] "
+                        "%}{% endfor %}{{ ns.v }}")
                    .starts_with("rendered"));
-  EXPECT_FALSE(error_of("{% set ns = namespace(v=['x']) %}{% for i in range(64) %}{% set ns.v = [ns.v, ns.v] %}{% endfor %}{{ ns.v == ns.v "
+  EXPECT_FALSE(error_of("{% set ns = namespace(v=['x']) %}{% for i in range(64) %}{% set ns.v = [ns.v, ns.v] "
+                        "%}{% endfor %}{{ ns.v == ns.v "
                         "}}{{ ns.v | tojson }}")
                    .starts_with("rendered"));
 }
@@ -90,7 +99,8 @@ TEST(JinjaLimits, Work) {
         "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
         "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{{ a() }}{% endmacro %}{{ a() }}",
         "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
-        "{% macro m() %}{{ caller() }}{% endmacro %}{% macro n() %}{% call m() %}{{ n() }}{% endcall %}{% endmacro %}{{ n() }}",
+        "{% macro m() %}{{ caller() }}{% endmacro %}{% macro n() %}{% call m() %}{{ n() }}{% endcall %}{% "
+        "endmacro %}{{ n() }}",
         "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
         "{% set a = 'x' * 1000000 %}{% for i in range(99999) %}{{ a }}{% endfor %}",
         "{% set a = 'x' * 1000000 %}{% for i in range(99999) %}{{ a.count('y') }}{% endfor %}",
@@ -103,11 +113,14 @@ TEST(JinjaLimits, Work) {
 TEST(JinjaLimits, WorkWithinAStep) {
   // Most of what is allowed is spent before, so that the test is soon over.
   const std::string most =
-      "{% set p = ('x' * 3000) * 1000 %}{% set q = ('x' * 3000) * 1000 %}{% for i in range(42) %}{{ '' if p == q }}{% endfor %}";
+      "{% set p = ('x' * 3000) * 1000 %}{% set q = ('x' * 3000) * 1000 %}{% for i in range(42) %}{{ '' if p "
+      "== q }}{% endfor %}";
   const auto looped = [&](const std::string& before, const std::string& expression) {
-    return most + before + "{% for i in range(99999) %}{% for j in range(99999) %}{% set x = " + expression + " %}{% endfor %}{% endfor %}";
+    return most + before + "{% for i in range(99999) %}{% for j in range(99999) %}{% set x = " + expression +
+           " %}{% endfor %}{% endfor %}";
   };
-  const std::string two = "{% set a = 'x' * 3000000 %}{% set b = 'x' * 3000000 %}", text = "{% set a = 'aB ' * 300000 %}";
+  const std::string two = "{% set a = 'x' * 3000000 %}{% set b = 'x' * 3000000 %}",
+                    text = "{% set a = 'aB ' * 300000 %}";
   const std::string sought = most + "{% set a = 'a' * 3000000 %}", end = "'a' * 1500000 + 'b'";
   const std::string keys = "{% set d = dict(range(49998) | batch(2)) %}";
   std::string names;
@@ -116,49 +129,64 @@ TEST(JinjaLimits, WorkWithinAStep) {
   for (int i = 0; i < 20000; ++i) parameters += fmt::format(",a{}=1", i);
   const std::string templates[] = {
       // comparing
-      looped(two, "a == b"), looped(two, "a < b"), looped(two, "a is eq b"), looped(two, "a is ge(b)"), looped(two, "[a] == [b]"),
-      looped(two, "loop.changed(a if j % 2 else b)"), looped("{% set a = 'x' * 300000 %}", "[a, a ~ 'y', a ~ 'z'] | max"),
+      looped(two, "a == b"), looped(two, "a < b"), looped(two, "a is eq b"), looped(two, "a is ge(b)"),
+      looped(two, "[a] == [b]"), looped(two, "loop.changed(a if j % 2 else b)"),
+      looped("{% set a = 'x' * 300000 %}", "[a, a ~ 'y', a ~ 'z'] | max"),
       // looking for
-      sought + "{{ a.find(" + end + ") }}", sought + "{{ a.rfind('b' + 'a' * 1500000) }}", sought + "{{ " + end + " in a }}",
-      sought + "{{ a.replace(" + end + ", '') }}", sought + "{{ a.split(" + end + ") }}", sought + "{{ a.count(" + end + ") }}",
-      looped("", "('a' * 100000).strip('b' * 1000 + 'a')"), looped("", "('a' * 100000) | trim('b' * 1000 + 'a')"),
+      sought + "{{ a.find(" + end + ") }}", sought + "{{ a.rfind('b' + 'a' * 1500000) }}",
+      sought + "{{ " + end + " in a }}", sought + "{{ a.replace(" + end + ", '') }}",
+      sought + "{{ a.split(" + end + ") }}", sought + "{{ a.count(" + end + ") }}",
+      looped("", "('a' * 100000).strip('b' * 1000 + 'a')"),
+      looped("", "('a' * 100000) | trim('b' * 1000 + 'a')"),
       // names, keys and members
-      looped(names, "zz"), looped(keys, "d[j]"), looped(keys, "dict(d, y=j)"), looped("{% set k = 'x' * 300000 %}", "{k: 1}[k]"),
-      looped("{% set ns = namespace(dict(range(49998) | map('string') | batch(2)), x=1) %}", "namespace(dict(a=1))"),
+      looped(names, "zz"), looped(keys, "d[j]"), looped(keys, "dict(d, y=j)"),
+      looped("{% set k = 'x' * 300000 %}", "{k: 1}[k]"),
+      looped("{% set ns = namespace(dict(range(49998) | map('string') | batch(2)), x=1) %}",
+             "namespace(dict(a=1))"),
       looped("{% macro m(" + parameters + ") %}{% endmacro %}", "m(" + parameters.substr(2) + ")"),
       looped("", "[{'a': {'a': 1}}] | map(attribute='a.a') | list"),
       // reading and writing text
-      looped("{% set f = '%%' * 300000 %}", "f % ()"), looped("{% set f = '%1000d' * 10000 %}{% set v = (1,) * 10000 %}", "f % v"),
-      looped("{% set a = '1' * 300000 %}", "a | float"), looped("{% set a = '1' * 300000 %}", "a | int"), looped("", "1e300 | round(15)"),
-      looped("", "'%f' % 1e300"), looped(text, "a | title"), looped(text, "a | lower"), looped(text, "a | e"),
-      looped(text, "a | urlencode"), looped(text, "a | wordcount"), looped(text, "a[j]"), looped(text, "a[::-1]"),
-      looped(text, "a.isupper()"), looped(text, "a | reverse"), looped(text, "a | truncate(500000)"), looped(text, "a.splitlines()")};
+      looped("{% set f = '%%' * 300000 %}", "f % ()"),
+      looped("{% set f = '%1000d' * 10000 %}{% set v = (1,) * 10000 %}", "f % v"),
+      looped("{% set a = '1' * 300000 %}", "a | float"), looped("{% set a = '1' * 300000 %}", "a | int"),
+      looped("", "1e300 | round(15)"), looped("", "'%f' % 1e300"), looped(text, "a | title"),
+      looped(text, "a | lower"), looped(text, "a | e"), looped(text, "a | urlencode"),
+      looped(text, "a | wordcount"), looped(text, "a[j]"), looped(text, "a[::-1]"),
+      looped(text, "a.isupper()"), looped(text, "a | reverse"), looped(text, "a | truncate(500000)"),
+      looped(text, "a.splitlines()")};
   for (const std::string& t : templates)
-    EXPECT_NE(error_of(t).find("too much work"), std::string::npos) << t.substr(0, 200) << ": " << error_of(t);
+    EXPECT_NE(error_of(t).find("too much work"), std::string::npos)
+        << t.substr(0, 200) << ": " << error_of(t);
 }
 
 /// What stays until the end, or is made before anyone looks at its size.
 TEST(JinjaLimits, Memory) {
-  const std::string loops = "{% for i in range(99999) %}{% for j in range(99999) %}", end = "{% endfor %}{% endfor %}";
+  const std::string loops = "{% for i in range(99999) %}{% for j in range(99999) %}",
+                    end = "{% endfor %}{% endfor %}";
   const auto gathered = [&](const std::string& list) {
-    return "{% set ns = namespace(v=[]) %}{% for i in range(9999) %}{% set ns.v = ns.v + [" + list + "] %}{% endfor %}";
+    return "{% set ns = namespace(v=[]) %}{% for i in range(9999) %}{% set ns.v = ns.v + [" + list +
+           "] %}{% endfor %}";
   };
   const auto nested = [](const std::string& value, const std::string& use) {
-    return "{% set ns = namespace(v=" + value + ") %}{% for i in range(180) %}{% set ns.v = [ns.v] %}{% endfor %}" + use;
+    return "{% set ns = namespace(v=" + value +
+           ") %}{% for i in range(180) %}{% set ns.v = [ns.v] %}{% endfor %}" + use;
   };
   for (const std::string& t :
-       {loops + "{% macro m() %}{% endmacro %}" + end, loops + "{% set x = namespace() %}" + end, loops + "{% set x = cycler(1) %}" + end,
-        loops + "{% for k in [] %}{% endfor %}" + end, std::string("{{ ('x' * 3000000).split('x') | length }}"),
+       {loops + "{% macro m() %}{% endmacro %}" + end, loops + "{% set x = namespace() %}" + end,
+        loops + "{% set x = cycler(1) %}" + end, loops + "{% for k in [] %}{% endfor %}" + end,
+        std::string("{{ ('x' * 3000000).split('x') | length }}"),
         std::string("{{ 'x' * 3000000 | list | length }}"), gathered("('\n' * 300000).splitlines()"),
         gathered("range(99999) | batch(1) | list"), gathered("range(99999) | map('default', []) | list"),
-        nested("[1] * 1000", "{{ ([ns.v] * 1000) | tojson(indent='x' * 200) }}"), nested("'\x01' * 20000000", "{{ ns.v }}"),
+        nested("[1] * 1000", "{{ ([ns.v] * 1000) | tojson(indent='x' * 200) }}"),
+        nested("'\x01' * 20000000", "{{ ns.v }}"),
         std::string("{{ ([1] * 3000000) | tojson(separators=('x' * 200, 'y')) }}")})
     EXPECT_FALSE(error_of(t).starts_with("rendered")) << t << ": " << error_of(t);
   // The marks of a user's text, character by character.
   ChatInput input;
   input.messages.push_back({{"role", "user"}, {"content", "u"}});
   const ChatTemplate marks(
-      "{% set ns = namespace(v=messages[0].content ~ 'x') %}{% for i in range(24) %}{% set ns.v = ns.v + ns.v %}{% endfor %}");
+      "{% set ns = namespace(v=messages[0].content ~ 'x') %}{% for i in range(24) %}{% set ns.v = ns.v + "
+      "ns.v %}{% endfor %}");
   EXPECT_THROW(marks.render(input), Error);
 }
 
@@ -169,7 +197,8 @@ TEST(JinjaLimits, LongConversationsFit) {
     input.messages.push_back({{"role", "user"}, {"content", repeat("Tell me more. ", 20)}});
     input.messages.push_back({{"role", "assistant"}, {"content", repeat("It is so.\n", 40)}});
   }
-  input.messages.push_back({{"role", "user"}, {"content", repeat("a long line of text <|im_end|>\n", 100000)}});
+  input.messages.push_back(
+      {{"role", "user"}, {"content", repeat("a long line of text <|im_end|>\n", 100000)}});
   for (const BuiltinTemplate& builtin : builtin_templates())
     EXPECT_GT(ChatTemplate(builtin.name).render(input).text.size(), 3'000'000u) << builtin.name;
 }

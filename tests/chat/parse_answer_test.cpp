@@ -61,7 +61,8 @@ std::string parse_all_ways(const AnswerStyle& style, const std::string& answer) 
     EXPECT_EQ(shown(parts), shown(whole)) << size;
   }
   std::mt19937 random(1);
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(shown(parse(style, answer, [&] { return 1 + random() % 9; })), shown(whole));
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(shown(parse(style, answer, [&] { return 1 + random() % 9; })), shown(whole));
   return shown(whole);
 }
 
@@ -69,11 +70,13 @@ AnswerStyle style(ToolFormat tools, bool opened = false) { return {"<think>", "<
 
 TEST(ParseAnswer, Reasoning) {
   const AnswerStyle closed = style(ToolFormat::kNone), opened = style(ToolFormat::kNone, true);
-  EXPECT_EQ(parse_all_ways(closed, "<think>\nhm \n\nso\n</think>\n\nHello <b>\n"), "THINK hm \n\nso;TEXT Hello <b>\n;");
+  EXPECT_EQ(parse_all_ways(closed, "<think>\nhm \n\nso\n</think>\n\nHello <b>\n"),
+            "THINK hm \n\nso;TEXT Hello <b>\n;");
   EXPECT_EQ(parse_all_ways(opened, "hm\n</think>\nHello"), "THINK hm;TEXT Hello;");
   EXPECT_EQ(parse_all_ways(opened, "\n</think>\nHello"), "TEXT Hello;");
   EXPECT_EQ(parse_all_ways(opened, "never done </thin"), "THINK never done </thin;");
-  EXPECT_EQ(parse_all_ways(closed, "no reasoning </think> here <thin"), "TEXT no reasoning </think> here <thin;");
+  EXPECT_EQ(parse_all_ways(closed, "no reasoning </think> here <thin"),
+            "TEXT no reasoning </think> here <thin;");
   EXPECT_EQ(parse_all_ways(closed, "<think></think>"), "");
   EXPECT_EQ(parse_all_ways(closed, "A <think>b</think> C <think>d"), "TEXT A;THINK b;TEXT C;THINK d;");
   EXPECT_EQ(parse_all_ways({}, "<think>x</think>"), "TEXT <think>x</think>;");
@@ -82,18 +85,22 @@ TEST(ParseAnswer, Reasoning) {
 TEST(ParseAnswer, Hermes) {
   const AnswerStyle s = style(ToolFormat::kHermes);
   EXPECT_EQ(
-      parse_all_ways(s,
-                     "<think>a</think>\n\nLet me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": 1, \"a\": [\"é\", null]}}\n"
-                     "</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":\"{\\\"x\\\": 2}\"}</tool_call>\nDone"),
+      parse_all_ways(
+          s,
+          "<think>a</think>\n\nLet me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": 1, \"a\": "
+          "[\"é\", null]}}\n"
+          "</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":\"{\\\"x\\\": 2}\"}</tool_call>\nDone"),
       "THINK a;TEXT Let me see.;CALL f{\"b\":1,\"a\":[\"é\",null]};CALL g{\"x\":2};TEXT Done;");
   EXPECT_EQ(parse_all_ways(s, "<tool_call>{\"name\": \"now\"}</tool_call>"), "CALL now{};");
   // Not calls: no JSON, no name, arguments that are no object, not closed.
   for (const std::string broken :
-       {"<tool_call>{\"name\": \"f\", </tool_call> x", "<tool_call>[]</tool_call>", "<tool_call>{\"arguments\": {}}</tool_call>",
-        "a <tool_call>{\"name\": \"f\", \"arguments\": [1]}</tool_call>", " <tool_call>\n{\"name\": \"f\"}", "<tool_call>",
-        "<tool_call></tool_call>", "<tool_call>\xff</tool_call>"})
+       {"<tool_call>{\"name\": \"f\", </tool_call> x", "<tool_call>[]</tool_call>",
+        "<tool_call>{\"arguments\": {}}</tool_call>",
+        "a <tool_call>{\"name\": \"f\", \"arguments\": [1]}</tool_call>", " <tool_call>\n{\"name\": \"f\"}",
+        "<tool_call>", "<tool_call></tool_call>", "<tool_call>\xff</tool_call>"})
     EXPECT_EQ(parse_all_ways(s, broken), "TEXT " + broken + ";");
-  EXPECT_EQ(parse_all_ways(s, "<tool_call>oh <tool_call>{\"name\": \"f\"}</tool_call>"), "TEXT <tool_call>oh;CALL f{};");
+  EXPECT_EQ(parse_all_ways(s, "<tool_call>oh <tool_call>{\"name\": \"f\"}</tool_call>"),
+            "TEXT <tool_call>oh;CALL f{};");
   EXPECT_EQ(parse_all_ways(s, "<think><tool_call>{\"name\": \"f\"}</tool_call></think>x"),
             "THINK <tool_call>{\"name\": \"f\"}</tool_call>;TEXT x;");
 }
@@ -103,12 +110,14 @@ TEST(ParseAnswer, Xml) {
   EXPECT_EQ(
       parse_all_ways(
           s,
-          "why\n</think>\n\n<tool_call>\n<function=f>\n<parameter=code>\ndef x():\n  return \"<a>\"\n</parameter>\n<parameter=n>\n12\n"
+          "why\n</think>\n\n<tool_call>\n<function=f>\n<parameter=code>\ndef x():\n  return "
+          "\"<a>\"\n</parameter>\n<parameter=n>\n12\n"
           "</parameter>\n<parameter=o>\n{\"k\": "
           "[1]}\n</parameter>\n</function>\n</tool_call>\n<tool_call><function=g></function></tool_call>"),
       "THINK why;CALL f{\"code\":\"def x():\\n  return \\\"<a>\\\"\",\"n\":12,\"o\":{\"k\":[1]}};CALL g{};");
-  EXPECT_EQ(parse_all_ways(style(ToolFormat::kXml), "<tool_call><function=f><parameter=x>1</function></tool_call>"),
-            "TEXT <tool_call><function=f><parameter=x>1</function></tool_call>;");
+  EXPECT_EQ(
+      parse_all_ways(style(ToolFormat::kXml), "<tool_call><function=f><parameter=x>1</function></tool_call>"),
+      "TEXT <tool_call><function=f><parameter=x>1</function></tool_call>;");
 }
 
 TEST(ParseAnswer, Llama3) {
@@ -116,25 +125,33 @@ TEST(ParseAnswer, Llama3) {
   EXPECT_EQ(parse_all_ways(s, "\n{\"name\": \"f\", \"parameters\": {\"a\": \"}\"}}"), "CALL f{\"a\":\"}\"};");
   EXPECT_EQ(parse_all_ways(s, "<|python_tag|>{\"name\": \"f\", \"parameters\": {}}"), "CALL f{};");
   EXPECT_EQ(parse_all_ways(s, "{\"name\": \"Anna\", \"age\": 3}"), "TEXT {\"name\": \"Anna\", \"age\": 3};");
-  EXPECT_EQ(parse_all_ways(s, "A {\"name\": \"f\", \"parameters\": {}}"), "TEXT A {\"name\": \"f\", \"parameters\": {}};");
+  EXPECT_EQ(parse_all_ways(s, "A {\"name\": \"f\", \"parameters\": {}}"),
+            "TEXT A {\"name\": \"f\", \"parameters\": {}};");
   EXPECT_EQ(parse_all_ways(s, "<|python_tag|>print(1)\n"), "TEXT <|python_tag|>print(1)\n;");
 }
 
 TEST(ParseAnswer, Mistral) {
   const AnswerStyle s = style(ToolFormat::kMistral);
-  EXPECT_EQ(parse_all_ways(s, "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": {}}]"),
+  EXPECT_EQ(parse_all_ways(s,
+                           "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", "
+                           "\"arguments\": {}}]"),
             "CALL f{\"a\":1};CALL g{};");
   EXPECT_EQ(parse_all_ways(s, "Well.[TOOL_CALLS]f[ARGS]{\"a\": \"[\"}[TOOL_CALLS]g[CALL_ID]abc123[ARGS]{}"),
             "TEXT Well.;CALL f{\"a\":\"[\"};CALL g{};");
-  EXPECT_EQ(parse_all_ways(s, "[TOOL_CALLS]oops[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {}}]"), "TEXT [TOOL_CALLS]oops;CALL f{};");
-  EXPECT_EQ(parse_all_ways(s, "[TOOL_CALLS] [{\"name\": \"f\", \"argum"), "TEXT [TOOL_CALLS] [{\"name\": \"f\", \"argum;");
+  EXPECT_EQ(parse_all_ways(s, "[TOOL_CALLS]oops[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {}}]"),
+            "TEXT [TOOL_CALLS]oops;CALL f{};");
+  EXPECT_EQ(parse_all_ways(s, "[TOOL_CALLS] [{\"name\": \"f\", \"argum"),
+            "TEXT [TOOL_CALLS] [{\"name\": \"f\", \"argum;");
 }
 
 TEST(ParseAnswer, Gemma) {
   const AnswerStyle s = style(ToolFormat::kGemma);
-  EXPECT_EQ(parse_all_ways(s, "Sure:\n```tool_code\n{\"name\": \"f\", \"parameters\": {\"a\": 1}}\n```\n"), "TEXT Sure:;CALL f{\"a\":1};");
-  EXPECT_EQ(parse_all_ways(s, "```json\n[{\"name\": \"f\", \"parameters\": {}}, {\"name\": \"g\", \"parameters\": {}}]\n```"),
-            "CALL f{};CALL g{};");
+  EXPECT_EQ(parse_all_ways(s, "Sure:\n```tool_code\n{\"name\": \"f\", \"parameters\": {\"a\": 1}}\n```\n"),
+            "TEXT Sure:;CALL f{\"a\":1};");
+  EXPECT_EQ(
+      parse_all_ways(
+          s, "```json\n[{\"name\": \"f\", \"parameters\": {}}, {\"name\": \"g\", \"parameters\": {}}]\n```"),
+      "CALL f{};CALL g{};");
   EXPECT_EQ(parse_all_ways(s, "```json\n{\"name\": \"Anna\"}\n``` and ```python\n1\n```"),
             "TEXT ```json\n{\"name\": \"Anna\"}\n``` and ```python\n1\n```;");
 }
@@ -169,8 +186,8 @@ TEST(ParseAnswer, NothingIsLostWhateverComes) {
                                            "\xff",
                                            "é"};
   std::mt19937 random(7);
-  for (const ToolFormat tools :
-       {ToolFormat::kNone, ToolFormat::kHermes, ToolFormat::kXml, ToolFormat::kLlama3, ToolFormat::kMistral, ToolFormat::kGemma})
+  for (const ToolFormat tools : {ToolFormat::kNone, ToolFormat::kHermes, ToolFormat::kXml,
+                                 ToolFormat::kLlama3, ToolFormat::kMistral, ToolFormat::kGemma})
     for (int i = 0; i < 300; ++i) {
       std::string answer;
       for (std::size_t n = random() % 12; n > 0; --n) answer += pieces[random() % pieces.size()];
@@ -184,7 +201,8 @@ TEST(ParseAnswer, TakesTimeInProportion) {
   std::string answer;
   for (int i = 0; i < 40000; ++i) answer += "<tool_call>";
   answer += "</tool_call>" + std::string(200000, '[') + std::string(200000, ' ');
-  for (const ToolFormat tools : {ToolFormat::kHermes, ToolFormat::kXml, ToolFormat::kLlama3, ToolFormat::kMistral, ToolFormat::kGemma})
+  for (const ToolFormat tools :
+       {ToolFormat::kHermes, ToolFormat::kXml, ToolFormat::kLlama3, ToolFormat::kMistral, ToolFormat::kGemma})
     EXPECT_EQ(joined(parse(style(tools), answer, [] { return std::size_t{4096}; })), answer);
 }
 

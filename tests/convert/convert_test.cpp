@@ -34,7 +34,8 @@ TEST(Convert, GivesTheOraclesBytesWithAnyThreads) {
         options.kernels = find_kernels(*isa);
         if (options.kernels == nullptr) continue;
         options.threads = options.threads == 1 ? 3 : 1;
-        const ConvertSummary s = convert_model(data_path("gguf/" + entry["file"].get<std::string>()), folder.file("x"), options);
+        const ConvertSummary s =
+            convert_model(data_path("gguf/" + entry["file"].get<std::string>()), folder.file("x"), options);
         const auto bytes = file_bytes(s.paths.mlb);
         EXPECT_EQ(bytes.size(), want["size"].get<std::size_t>());
         EXPECT_EQ(fnv1a64(bytes), want["fnv1a64"].get<std::string>());
@@ -53,10 +54,13 @@ TEST(Convert, BadSourcesLeaveNothingBehind) {
     ConvertOptions options;
     options.tokenizer = false;
     options.threads = 2;
-    const auto [status, message] = outcome([&] { convert_model(data_path("gguf/" + file), folder.file("x"), options); });
-    if (file == "bad_empty.gguf" || file == "bad_magic.gguf") continue;  // refused before parsing, in other words
+    const auto [status, message] =
+        outcome([&] { convert_model(data_path("gguf/" + file), folder.file("x"), options); });
+    if (file == "bad_empty.gguf" || file == "bad_magic.gguf")
+      continue;  // refused before parsing, in other words
     EXPECT_EQ(status, entry["status"].get<std::string>()) << message;
-    for (const std::string mention : entry["mentions"]) EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
+    for (const std::string mention : entry["mentions"])
+      EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
     EXPECT_TRUE(folder.is_empty());
     ++seen;
   }
@@ -68,14 +72,16 @@ TEST(Convert, WritesAllThreeFilesOrNone) {
   ConvertOptions options;
   const std::string source = data_path("gguf/llama_q8_0.gguf");
   const ConvertSummary s = convert_model(source, folder.file("y.mlb"), options);
-  for (const std::string& path : {s.paths.mlb, s.paths.mlt, s.paths.json}) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  for (const std::string& path : {s.paths.mlb, s.paths.mlt, s.paths.json})
+    EXPECT_TRUE(std::filesystem::exists(path)) << path;
   EXPECT_EQ(s.paths.json, folder.file("y.json"));
   EXPECT_GT(s.weights, 0u);
   ASSERT_FALSE(s.errors.empty());
   for (const ClassError& e : s.errors) EXPECT_LT(e.relative_rms, 0.01) << e.name;
 
   const TemporaryFolder other;
-  std::filesystem::create_directory(other.file("z.json"));  // a folder where the JSON should go: the last step fails
+  std::filesystem::create_directory(
+      other.file("z.json"));  // a folder where the JSON should go: the last step fails
   EXPECT_EQ(outcome([&] { convert_model(source, other.file("z"), options); }).first, "ML_E_IO");
   EXPECT_FALSE(std::filesystem::exists(other.file("z.mlb")));
   EXPECT_FALSE(std::filesystem::exists(other.file("z.mlt")));
@@ -85,15 +91,19 @@ TEST(Convert, Cancels) {
   const TemporaryFolder folder;
   ConvertOptions options;
   options.cancelled = [] { return true; };
-  EXPECT_EQ(outcome([&] { convert_model(data_path("gguf/llama_f32.gguf"), folder.file("x"), options); }).first, "ML_E_CANCELLED");
+  EXPECT_EQ(
+      outcome([&] { convert_model(data_path("gguf/llama_f32.gguf"), folder.file("x"), options); }).first,
+      "ML_E_CANCELLED");
   EXPECT_TRUE(folder.is_empty());
 }
 
 TEST(Convert, OtherSourcesGetOneClearLine) {
   const TemporaryFolder folder;
   EXPECT_EQ(outcome([&] { convert_model(folder.file("missing.gguf"), "", {}); }).first, "ML_E_IO");
-  EXPECT_EQ(outcome([&] { convert_model(folder.file(""), "", {}); }).first, "ML_E_IO");  // no config.json in it
-  const auto [status, message] = outcome([&] { convert_model(data_path("good/q8_f32.mlb"), folder.file("x"), {}); });
+  EXPECT_EQ(outcome([&] { convert_model(folder.file(""), "", {}); }).first,
+            "ML_E_IO");  // no config.json in it
+  const auto [status, message] =
+      outcome([&] { convert_model(data_path("good/q8_f32.mlb"), folder.file("x"), {}); });
   EXPECT_EQ(status, "ML_E_FORMAT");
   EXPECT_NE(message.find(".mlb model already"), std::string::npos) << message;
 }
@@ -117,18 +127,22 @@ TEST(Convert, OutputPaths) {
   EXPECT_EQ(output_paths("model.gguf", folder.file("")).mlb, folder.file("model.mlb"));
 }
 
-std::vector<float> llama3_factors(double theta, std::uint32_t rotated, double f, double lo, double hi, double orig) {
+std::vector<float> llama3_factors(double theta, std::uint32_t rotated, double f, double lo, double hi,
+                                  double orig) {
   std::vector<float> out;
   for (std::uint32_t i = 0; i < rotated / 2; ++i) {
     const double wavelen = 6.283185307179586 / std::pow(theta, -2.0 * i / rotated);
     const double s = (orig / wavelen - lo) / (hi - lo);
-    out.push_back(static_cast<float>(wavelen < orig / hi ? 1 : wavelen > orig / lo ? f : 1 / ((1 - s) / f + s)));
+    out.push_back(static_cast<float>(wavelen < orig / hi   ? 1
+                                     : wavelen > orig / lo ? f
+                                                           : 1 / ((1 - s) / f + s)));
   }
   return out;
 }
 
 TEST(Convert, RecoversLlama3Scaling) {
-  for (const auto& [f, hi, orig] : {std::tuple{8.0, 4.0, 8192.0}, {32.0, 4.0, 8192.0}, {16.0, 8.0, 4096.0}, {8.0, 3.0, 1000.0}}) {
+  for (const auto& [f, hi, orig] :
+       {std::tuple{8.0, 4.0, 8192.0}, {32.0, 4.0, 8192.0}, {16.0, 8.0, 4096.0}, {8.0, 3.0, 1000.0}}) {
     const auto found = recover_llama3(llama3_factors(500000, 128, f, 1, hi, orig), 500000, 128);
     ASSERT_TRUE(found);
     EXPECT_EQ(found->factor, static_cast<float>(f));
@@ -136,7 +150,8 @@ TEST(Convert, RecoversLlama3Scaling) {
     EXPECT_EQ(found->high, static_cast<float>(hi));
     EXPECT_EQ(found->original, static_cast<std::uint32_t>(orig));
   }
-  const auto one_between = recover_llama3(llama3_factors(500000, 32, 8, 1, 4, 64), 500000, 32);  // too few pairs to solve for two numbers
+  const auto one_between = recover_llama3(llama3_factors(500000, 32, 8, 1, 4, 64), 500000,
+                                          32);  // too few pairs to solve for two numbers
   ASSERT_TRUE(one_between);
   EXPECT_EQ(one_between->original, 64u);
   const auto no_power_of_two = recover_llama3(llama3_factors(500000, 16, 40, 1, 4, 100), 500000, 16);

@@ -106,15 +106,16 @@ TEST(GgufTokenizer, RefusesByName) {
 }
 
 TEST(GgufTokenizer, NamesOfPreTokenizersAreFlags) {
-  const std::pair<const char*, std::uint32_t> names[] = {{"gpt-2", kMltGpt2Regex},
-                                                         {"starcoder", kMltGpt2Regex | kMltSplitDigits},
-                                                         {"codeshell", kMltGpt2Regex | kMltSplitDigits},
-                                                         {"command-r", kMltGpt2Regex | kMltSplitDigits | kMltNfc},
-                                                         {"falcon3", kMltIgnoreMerges},
-                                                         {"dbrx", 0},
-                                                         {"chatglm-bpe", 0},
-                                                         {"qwen2", kMltNfc | kMltSingleDigits},
-                                                         {"qwen35", kMltNfc | kMltSingleDigits | kMltMarksAreLetters}};
+  const std::pair<const char*, std::uint32_t> names[] = {
+      {"gpt-2", kMltGpt2Regex},
+      {"starcoder", kMltGpt2Regex | kMltSplitDigits},
+      {"codeshell", kMltGpt2Regex | kMltSplitDigits},
+      {"command-r", kMltGpt2Regex | kMltSplitDigits | kMltNfc},
+      {"falcon3", kMltIgnoreMerges},
+      {"dbrx", 0},
+      {"chatglm-bpe", 0},
+      {"qwen2", kMltNfc | kMltSingleDigits},
+      {"qwen35", kMltNfc | kMltSingleDigits | kMltMarksAreLetters}};
   for (const auto& [name, flags] : names) {
     GgufTokenizer t = small();
     t.pre = name;
@@ -133,7 +134,8 @@ TEST(GgufTokenizer, BosFollowsTheFileOrThePreTokenizer) {
   EXPECT_EQ(convert_gguf_tokenizer(t).mlt.flags, kMltPrependBos | kMltIgnoreMerges);
 }
 
-// The real model's tokenizer is the one of the conformance files, byte for byte. Skipped where the model is not there.
+// The real model's tokenizer is the one of the conformance files, byte for byte. Skipped where the model is
+// not there.
 TEST(GgufTokenizer, SmolLM2GivesTheGoldenTokenizer) {
   const char* path = std::getenv("KRAFLA_SMOLLM2_GGUF");
   if (path == nullptr) GTEST_SKIP() << "KRAFLA_SMOLLM2_GGUF names no file";

@@ -1,4 +1,5 @@
-// Rows on their way from a checkpoint, and Hugging Face folders as seen by the library; tests/python/test_convert.py has the bytes.
+// Rows on their way from a checkpoint, and Hugging Face folders as seen by the library;
+// tests/python/test_convert.py has the bytes.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -34,8 +35,10 @@ std::vector<float> only_row(const SourceTensor& t) {
 }
 
 TEST(Rows, Interleave) {
-  EXPECT_EQ(first_column(interleave_heads(numbered(8, 3), 4, 4)), (std::vector<float>{0, 200, 100, 300, 400, 600, 500, 700}));
-  EXPECT_EQ(first_column(interleave_heads(numbered(6, 1), 6, 4)), (std::vector<float>{0, 200, 100, 300, 400, 500}));
+  EXPECT_EQ(first_column(interleave_heads(numbered(8, 3), 4, 4)),
+            (std::vector<float>{0, 200, 100, 300, 400, 600, 500, 700}));
+  EXPECT_EQ(first_column(interleave_heads(numbered(6, 1), 6, 4)),
+            (std::vector<float>{0, 200, 100, 300, 400, 500}));
   EXPECT_EQ(only_row(interleave_heads(numbered(1, 8), 4, 4)), (std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7}));
 }
 
@@ -45,13 +48,14 @@ TEST(Rows, PicksNameTheSourcesRow) {
   const SourceTensor both = interleave_heads(gate, 4, 4);
   EXPECT_EQ(first_column(both), (std::vector<float>{200, 600, 300, 700}));
   EXPECT_EQ(both.source_row(1), 6u);
-  EXPECT_EQ(only_row(pick_cols(pick_cols(numbered(1, 4), {3, 2, 1, 0}), {0, 0, 3})), (std::vector<float>{3, 3, 0}));
+  EXPECT_EQ(only_row(pick_cols(pick_cols(numbered(1, 4), {3, 2, 1, 0}), {0, 0, 3})),
+            (std::vector<float>{3, 3, 0}));
   EXPECT_EQ(only_row(plus_one(numbered(1, 3))), (std::vector<float>{1, 2, 3}));
 }
 
 TEST(HuggingFace, EveryModelTypeHasAFamily) {
-  for (const char* name :
-       {"gemma2", "gemma3", "gemma3_nested", "llama3", "mistral_swa", "qwen2", "qwen3", "qwen3_5", "qwen3_5_nested_v4", "smollm3"}) {
+  for (const char* name : {"gemma2", "gemma3", "gemma3_nested", "llama3", "mistral_swa", "qwen2", "qwen3",
+                           "qwen3_5", "qwen3_5_nested_v4", "smollm3"}) {
     const HfCheckpoint checkpoint(data_path(std::string("checkpoints/") + name));
     const ModelPlan plan = hf_family(checkpoint).plan_hf(checkpoint, {});
     EXPECT_FALSE(plan.tensors.empty()) << name;

@@ -18,11 +18,14 @@ using Json = nlohmann::json;
 const Json kByteLevel = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
 const std::string kMark = "\xE2\x96\x81";
 
-Json added(int id, const char* text, bool special) { return {{"id", id}, {"content", text}, {"special", special}}; }
+Json added(int id, const char* text, bool special) {
+  return {{"id", id}, {"content", text}, {"special", special}};
+}
 
 /// a, b, space, "ab", " a" and two added tokens.
 Json byte_level() {
-  return {{"added_tokens", Json::array({added(5, "<|im_end|>", true), added(6, "<think>", false), added(7, "</think>", false)})},
+  return {{"added_tokens", Json::array({added(5, "<|im_end|>", true), added(6, "<think>", false),
+                                        added(7, "</think>", false)})},
           {"pre_tokenizer", kByteLevel},
           {"decoder", {{"type", "ByteLevel"}}},
           {"model",
@@ -41,15 +44,21 @@ Json byte_level() {
 Json sentencepiece() {
   Json vocab = {{kMark, 256}, {"a", 257}, {kMark + "a", 258}};
   for (int b = 0; b < 256; ++b) vocab[fmt::format("<0x{:02X}>", b)] = b;
-  return {{"added_tokens", Json::array({added(259, "<s>", true)})},
-          {"pre_tokenizer", {{"type", "Metaspace"}, {"replacement", kMark}, {"prepend_scheme", "first"}, {"split", false}}},
-          {"decoder",
-           {{"type", "Sequence"},
-            {"decoders", Json::array({{{"type", "Replace"}, {"pattern", {{"String", kMark}}}, {"content", " "}},
-                                      {{"type", "ByteFallback"}},
-                                      {{"type", "Fuse"}},
-                                      {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}})}}},
-          {"model", {{"type", "BPE"}, {"byte_fallback", true}, {"vocab", vocab}, {"merges", Json::array({{kMark, "a"}})}}}};
+  return {
+      {"added_tokens", Json::array({added(259, "<s>", true)})},
+      {"pre_tokenizer",
+       {{"type", "Metaspace"}, {"replacement", kMark}, {"prepend_scheme", "first"}, {"split", false}}},
+      {"decoder",
+       {{"type", "Sequence"},
+        {"decoders", Json::array({{{"type", "Replace"}, {"pattern", {{"String", kMark}}}, {"content", " "}},
+                                  {{"type", "ByteFallback"}},
+                                  {{"type", "Fuse"}},
+                                  {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}})}}},
+      {"model",
+       {{"type", "BPE"},
+        {"byte_fallback", true},
+        {"vocab", vocab},
+        {"merges", Json::array({{kMark, "a"}})}}}};
 }
 
 ConvertedTokenizer convert(const Json& tokenizer) {
@@ -93,28 +102,32 @@ TEST(HfTokenizer, WhatIsDroppedOfTheGenerationConfigIsNoted) {
   const auto notes_of = [&](const std::string& generation) {
     source.generation_config = generation;
     const ConvertedTokenizer converted = convert_hf_tokenizer(source);
-    EXPECT_EQ(Json::parse(converted.json).contains("sampling"), generation.find("temperature\": 0.5") != std::string::npos) << generation;
+    EXPECT_EQ(Json::parse(converted.json).contains("sampling"),
+              generation.find("temperature\": 0.5") != std::string::npos)
+        << generation;
     return converted.notes;
   };
   using Notes = std::vector<std::string>;
   EXPECT_EQ(notes_of(R"({"temperature": 0.5, "top_k": null, "future": []})"), Notes{});
   EXPECT_EQ(notes_of(R"({"do_sample": false, "temperature": -1})"), Notes{});  // nothing of it is used
   const std::string where = "generation_config.json: ";
-  for (const auto& [key, value, allowed] : {std::array{"temperature", "-1", "a number from 0 to 100"},
-                                            {"temperature", "\"1\"", "a number from 0 to 100"},
-                                            {"top_p", "0", "a number above 0, at most 1"},
-                                            {"top_p", "1.5", "a number above 0, at most 1"},
-                                            {"top_k", "-1", "an integer from 0 to 16777216"},
-                                            {"top_k", "20.5", "an integer from 0 to 16777216"},
-                                            {"top_k", "18446744073709551615", "an integer from 0 to 16777216"},
-                                            {"min_p", "[0]", "a number from 0 to 1"},
-                                            {"repetition_penalty", "0", "a number above 0, at most 100"},
-                                            {"repetition_penalty", "true", "a number above 0, at most 100"},
-                                            {"do_sample", "\"no\"", "true or false"}})
+  for (const auto& [key, value, allowed] :
+       {std::array{"temperature", "-1", "a number from 0 to 100"},
+        {"temperature", "\"1\"", "a number from 0 to 100"},
+        {"top_p", "0", "a number above 0, at most 1"},
+        {"top_p", "1.5", "a number above 0, at most 1"},
+        {"top_k", "-1", "an integer from 0 to 16777216"},
+        {"top_k", "20.5", "an integer from 0 to 16777216"},
+        {"top_k", "18446744073709551615", "an integer from 0 to 16777216"},
+        {"min_p", "[0]", "a number from 0 to 1"},
+        {"repetition_penalty", "0", "a number above 0, at most 100"},
+        {"repetition_penalty", "true", "a number above 0, at most 100"},
+        {"do_sample", "\"no\"", "true or false"}})
     EXPECT_EQ(notes_of(fmt::format(R"({{"{}": {}}})", key, value)),
               Notes{fmt::format("{}{} is {}, which is not used; allowed is {}", where, key, value, allowed)});
   EXPECT_EQ(notes_of(R"({"top_k": -1, "temperature": 0.5, "min_p": 2})").size(), 2u);
-  EXPECT_EQ(notes_of(R"({"eos_token_id": [5, 99]})"), Notes{where + "eos_token_id 99 is not used; the tokenizer's ids are 0 to 7"});
+  EXPECT_EQ(notes_of(R"({"eos_token_id": [5, 99]})"),
+            Notes{where + "eos_token_id 99 is not used; the tokenizer's ids are 0 to 7"});
 }
 
 TEST(HfTokenizer, ATemplateThatCannotBeUsedIsNotedWithItsLine) {
@@ -128,7 +141,8 @@ TEST(HfTokenizer, ATemplateThatCannotBeUsedIsNotedWithItsLine) {
   const ConvertedTokenizer two = convert_hf_tokenizer(source);
   ASSERT_EQ(two.notes.size(), 2u);
   EXPECT_NE(two.notes[0].find("chat_template \"rag\" cannot be used"), std::string::npos) << two.notes[0];
-  EXPECT_NE(two.notes[1].find("chat_template \"tool_use\" cannot be used"), std::string::npos) << two.notes[1];
+  EXPECT_NE(two.notes[1].find("chat_template \"tool_use\" cannot be used"), std::string::npos)
+      << two.notes[1];
   EXPECT_NE(two.notes[1].find("chat template, line 2: "), std::string::npos) << two.notes[1];
   EXPECT_EQ(Json::parse(two.json)["chat_template"]["tool_use"], "\n{{ }}");  // as it is
   source.more_templates.clear();
@@ -174,29 +188,32 @@ TEST(HfTokenizer, RefusesModelsAndRulesByName) {
     expect_refused(json, ML_E_UNSUPPORTED, where.to_string().substr(1, 5));
   }
   Json json = byte_level();
-  json["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "[a-z]+"}}}, {"behavior", "Isolated"}, {"invert", false}};
+  json["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", {{"Regex", "[a-z]+"}}}, {"behavior", "Isolated"}, {"invert", false}};
   expect_refused(json, ML_E_UNSUPPORTED, "pre_tokenizer");
-  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", Json::array({json["pre_tokenizer"], kByteLevel})}};
+  json["pre_tokenizer"] = {{"type", "Sequence"},
+                           {"pretokenizers", Json::array({json["pre_tokenizer"], kByteLevel})}};
   json["pre_tokenizer"]["pretokenizers"][1]["use_regex"] = false;
   expect_refused(json, ML_E_UNSUPPORTED, "[a-z]+");
 }
 
 TEST(HfTokenizer, BrokenFilesAreFormatErrors) {
-  const std::vector<std::pair<Json::json_pointer, Json>> changes = {{"/model/vocab"_json_pointer, Json::array()},
-                                                                    {"/model/merges"_json_pointer, 1},
-                                                                    {"/model/vocab/a"_json_pointer, -1},
-                                                                    {"/model/vocab/a"_json_pointer, 1},
-                                                                    {"/model/vocab/a"_json_pointer, 2000000000},
-                                                                    {"/model/merges/0"_json_pointer, "a c"},
-                                                                    {"/model/merges/0"_json_pointer, "a"},
-                                                                    {"/model/merges/0"_json_pointer, {"a", "b", "c"}},
-                                                                    {"/added_tokens"_json_pointer, 3},
-                                                                    {"/added_tokens/0/id"_json_pointer, "x"},
-                                                                    {"/added_tokens/0/id"_json_pointer, 3},
-                                                                    {"/model/vocab"_json_pointer, {{"\xE2\x82\xAC", 0}}},
-                                                                    {"/added_tokens/0/special"_json_pointer, "x"},
-                                                                    {"/model"_json_pointer, nullptr},
-                                                                    {"/pre_tokenizer"_json_pointer, {{"type", 1}}}};
+  const std::vector<std::pair<Json::json_pointer, Json>> changes = {
+      {"/model/vocab"_json_pointer, Json::array()},
+      {"/model/merges"_json_pointer, 1},
+      {"/model/vocab/a"_json_pointer, -1},
+      {"/model/vocab/a"_json_pointer, 1},
+      {"/model/vocab/a"_json_pointer, 2000000000},
+      {"/model/merges/0"_json_pointer, "a c"},
+      {"/model/merges/0"_json_pointer, "a"},
+      {"/model/merges/0"_json_pointer, {"a", "b", "c"}},
+      {"/added_tokens"_json_pointer, 3},
+      {"/added_tokens/0/id"_json_pointer, "x"},
+      {"/added_tokens/0/id"_json_pointer, 3},
+      {"/model/vocab"_json_pointer, {{"\xE2\x82\xAC", 0}}},
+      {"/added_tokens/0/special"_json_pointer, "x"},
+      {"/model"_json_pointer, nullptr},
+      {"/pre_tokenizer"_json_pointer, {{"type", 1}}}};
   for (const auto& [where, value] : changes) {
     Json json = byte_level();
     json[where] = value;
@@ -216,7 +233,8 @@ TEST(HfTokenizer, TheBesideFilesMakeTheJson) {
   source.name = "Small";
   source.tokenizer = byte_level().dump();
   source.tokenizer_config = R"({"eos_token": {"content": "<|im_end|>"}, "chat_template": "one"})";
-  source.generation_config = R"({"eos_token_id": [5, 1], "do_sample": true, "temperature": 0.5, "top_k": 20, "top_p": null})";
+  source.generation_config =
+      R"({"eos_token_id": [5, 1], "do_sample": true, "temperature": 0.5, "top_k": 20, "top_p": null})";
   source.config = R"({"eos_token_id": 0})";
   Json json = Json::parse(convert_hf_tokenizer(source).json);
   EXPECT_EQ(json["format"], 1);
@@ -228,7 +246,8 @@ TEST(HfTokenizer, TheBesideFilesMakeTheJson) {
   EXPECT_EQ(json["reasoning"], (Json{{"open", "<think>"}, {"close", "</think>"}}));
   EXPECT_EQ(convert_hf_tokenizer(source).mlt.eos, 5);
 
-  source.tokenizer_config = R"({"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]})";
+  source.tokenizer_config =
+      R"({"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]})";
   source.generation_config = R"({"do_sample": false, "temperature": 0.5})";
   json = Json::parse(convert_hf_tokenizer(source).json);
   EXPECT_EQ(json["chat_template"], (Json{{"default", "d"}, {"tool_use", "t"}}));
@@ -236,7 +255,8 @@ TEST(HfTokenizer, TheBesideFilesMakeTheJson) {
   source.chat_template = "jinja file";
   EXPECT_EQ(Json::parse(convert_hf_tokenizer(source).json)["chat_template"], "jinja file");
   source.more_templates = {{"rag", "r"}};
-  EXPECT_EQ(Json::parse(convert_hf_tokenizer(source).json)["chat_template"], (Json{{"default", "jinja file"}, {"rag", "r"}}));
+  EXPECT_EQ(Json::parse(convert_hf_tokenizer(source).json)["chat_template"],
+            (Json{{"default", "jinja file"}, {"rag", "r"}}));
   source.chat_template.clear();
   source.tokenizer_config = R"({"chat_template": 3})";
   EXPECT_THROW(convert_hf_tokenizer(source), Error);
@@ -255,7 +275,8 @@ TEST(HfTokenizer, BosAndEosThatAreNoTokensAreErrors) {
       } catch (const Error& e) {
         const std::string message = e.what();
         EXPECT_EQ(e.status(), ML_E_FORMAT);
-        for (const char* mention : {key, "<nowhere>", in_map ? "special_tokens_map.json" : "tokenizer_config.json"})
+        for (const char* mention :
+             {key, "<nowhere>", in_map ? "special_tokens_map.json" : "tokenizer_config.json"})
           EXPECT_NE(message.find(mention), std::string::npos) << message;
       }
     }
@@ -268,9 +289,10 @@ TEST(HfTokenizer, BosAndEosThatAreNoTokensAreErrors) {
 
 TEST(HfTokenizer, BosComesFromThePostProcessor) {
   Json json = byte_level();
-  json["post_processor"] = {{"type", "TemplateProcessing"},
-                            {"single", Json::array({{{"SpecialToken", {{"id", "x"}}}}, {{"Sequence", {{"id", "A"}}}}})},
-                            {"special_tokens", {{"x", {{"ids", {5}}, {"tokens", {"<|im_end|>"}}}}}}};
+  json["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", Json::array({{{"SpecialToken", {{"id", "x"}}}}, {{"Sequence", {{"id", "A"}}}}})},
+      {"special_tokens", {{"x", {{"ids", {5}}, {"tokens", {"<|im_end|>"}}}}}}};
   const Mlt mlt = convert(json).mlt;
   EXPECT_EQ(mlt.bos, 5);
   EXPECT_EQ(mlt.flags, kMltGpt2Regex | kMltPrependBos);
@@ -294,9 +316,11 @@ TEST(HfTokenizer, MetaspaceSchemes) {
   expect_refused(json, ML_E_UNSUPPORTED, "<0x41>");
   json = sentencepiece();
   json["pre_tokenizer"] = nullptr;
-  json["normalizer"] = {{"type", "Sequence"},
-                        {"normalizers", Json::array({{{"type", "Prepend"}, {"prepend", kMark}},
-                                                     {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMark}}})}};
+  json["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers",
+       Json::array({{{"type", "Prepend"}, {"prepend", kMark}},
+                    {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMark}}})}};
   const ConvertedTokenizer converted = convert(json);
   EXPECT_EQ(converted.mlt.flags, 0u);
   EXPECT_EQ(converted.mlt.tokens[0x41].attr, kMltByte);

@@ -18,7 +18,8 @@ Tokenizer bytes(const Model& model) {
     return texts;
   }();
   Mlt mlt;
-  for (std::size_t i = 0; i < kTexts.size() && i < model.header().vocab; ++i) mlt.tokens.push_back({kTexts[i], 0});
+  for (std::size_t i = 0; i < kTexts.size() && i < model.header().vocab; ++i)
+    mlt.tokens.push_back({kTexts[i], 0});
   return Tokenizer(mlt);
 }
 
@@ -44,7 +45,8 @@ class Cancelled : public testing::TestWithParam<const char*> {
   }();
 };
 
-/// Wherever the prompt is stopped, what the session then holds is a beginning of it: going on gives the same answer.
+/// Wherever the prompt is stopped, what the session then holds is a beginning of it: going on gives the same
+/// answer.
 TEST_P(Cancelled, APromptStopsBetweenLayersAndCanBeGoneOnWith) {
   Session fresh(model_, KvType::f16);
   const std::vector<std::int32_t> want = answer(fresh, nullptr).ids;
@@ -64,8 +66,8 @@ TEST_P(Cancelled, APromptStopsBetweenLayersAndCanBeGoneOnWith) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Cancelled,
-                         testing::Values("tiny-q4.mlb", "mistral_swa-q8.mlb", "linear-q8.mlb", "linear-only-q8.mlb",
-                                         "linear-window-q4.mlb"),
+                         testing::Values("tiny-q4.mlb", "mistral_swa-q8.mlb", "linear-q8.mlb",
+                                         "linear-only-q8.mlb", "linear-window-q4.mlb"),
                          [](const auto& file) {
                            std::string name = file.param;
                            name.resize(name.find('.'));

@@ -38,12 +38,14 @@ class ModelFilesTest : public testing::Test {
 
 TEST_F(ModelFilesTest, AnyOfTheThreePathsOrTheNameNamesTheModel) {
   const std::string mlb = write("a.b.mlb", "x"), stem = mlb.substr(0, mlb.size() - 4);
-  for (const char* suffix : {"", ".mlb", ".mlt", ".json"}) EXPECT_EQ(find_model_files(stem + suffix).mlb, mlb);
+  for (const char* suffix : {"", ".mlb", ".mlt", ".json"})
+    EXPECT_EQ(find_model_files(stem + suffix).mlb, mlb);
   EXPECT_EQ(find_model_files(stem).mlt, stem + ".mlt");
 }
 
 TEST_F(ModelFilesTest, WhatIsNotAModelIsNamed) {
-  for (const std::string& name : {(folder_ / "none").string(), folder_.string(), write("x.gguf", "GGUF"), write("x.txt", "two")}) {
+  for (const std::string& name :
+       {(folder_ / "none").string(), folder_.string(), write("x.gguf", "GGUF"), write("x.txt", "two")}) {
     try {
       find_model_files(name);
       FAIL() << name;
@@ -55,8 +57,9 @@ TEST_F(ModelFilesTest, WhatIsNotAModelIsNamed) {
 }
 
 TEST_F(ModelFilesTest, ReadsWhatIsThere) {
-  const ModelInfo info =
-      read_model_info(write("m.json", R"({"format": 1, "name": "N", "chat_template": {"default": "T", "tool_use": "U"}, "end_ids": [2, 0],
+  const ModelInfo info = read_model_info(write(
+      "m.json",
+      R"({"format": 1, "name": "N", "chat_template": {"default": "T", "tool_use": "U"}, "end_ids": [2, 0],
     "control_ids": [1], "sampling": {"temperature": 0.2, "top_k": 5}, "future": {"x": 1}})"));
   EXPECT_EQ(info.name, "N");
   EXPECT_EQ(info.chat_template, "T");

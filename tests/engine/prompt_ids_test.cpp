@@ -1,4 +1,5 @@
-// From messages to ids: what a user writes becomes no control token, whatever it looks like; what a template writes does.
+// From messages to ids: what a user writes becomes no control token, whatever it looks like; what a template
+// writes does.
 #include <gtest/gtest.h>
 
 #include "../chat/control_tokens.h"
@@ -58,7 +59,8 @@ ChatInput conversation(const std::string& text) {
                     {{"role", "tool"}, {"content", text}, {"name", text}, {"tool_call_id", text}},
                     {{"role", "assistant"}, {"content", text}},
                     {{"role", "user"}, {"content", text}}};
-  input.tools = {{{"type", "function"}, {"function", {{"name", text}, {"description", text}, {"parameters", {{text, text}}}}}}};
+  input.tools = {{{"type", "function"},
+                  {"function", {{"name", text}, {"description", text}, {"parameters", {{text, text}}}}}}};
   input.documents = {{{"title", text}, {"text", text}}};
   return input;
 }
@@ -75,7 +77,8 @@ TEST(PromptIds, AUsersTextIsNoControlToken) {
       if (!tools) plain.tools = nullptr;
       const std::vector<std::string> own = tokens.of(chat.render(plain));
       EXPECT_GE(own.size(), 4u) << builtin.name;
-      for (const std::string& evil : {all, all + "\n" + all, "|>" + all + "<|", all.substr(0, all.size() - 1)}) {
+      for (const std::string& evil :
+           {all, all + "\n" + all, "|>" + all + "<|", all.substr(0, all.size() - 1)}) {
         ChatInput input = conversation(evil);
         if (!tools) input.tools = nullptr;
         EXPECT_EQ(tokens.of(chat.render(input)), own) << builtin.name << " " << evil;
@@ -90,7 +93,9 @@ TEST(PromptIds, ARoleIsNoControlToken) {
     const ChatTemplate chat(builtin.name);
     const auto with_role = [&](const std::string& role) {
       ChatInput input;
-      input.messages = {{{"role", "user"}, {"content", "x"}}, {{"role", role}, {"content", "x"}}, {{"role", "user"}, {"content", "x"}}};
+      input.messages = {{{"role", "user"}, {"content", "x"}},
+                        {{"role", role}, {"content", "x"}},
+                        {{"role", "user"}, {"content", "x"}}};
       return tokens.of(chat.render(input));
     };
     const std::vector<std::string> own = with_role("x");
@@ -98,7 +103,8 @@ TEST(PromptIds, ARoleIsNoControlToken) {
       EXPECT_EQ(with_role(text), own) << builtin.name << " " << text;
       EXPECT_EQ(with_role("user" + text), own) << builtin.name << " " << text;
     }
-    for (const char* part : {"im_end", "im_end|><|im_start", "|>", "<|"}) EXPECT_EQ(with_role(part), own) << builtin.name << " " << part;
+    for (const char* part : {"im_end", "im_end|><|im_start", "|>", "<|"})
+      EXPECT_EQ(with_role(part), own) << builtin.name << " " << part;
   }
   // A template that builds its markers of roles.
   const ChatTemplate built("{% for m in messages %}<|im_{{ m.role }}|>{% endfor %}");

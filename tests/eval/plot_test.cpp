@@ -31,11 +31,17 @@ std::size_t count(const std::string& text, const std::string& word) {
 
 TEST(Svg, HasALineForEachAndDashesForALimit) {
   const std::string text =
-      svg({"a < b & c", "x", "y", {{"one", {{0, 10}, {100, 5}}}, {"limit", {{0, 20}, {100, 20}}, true}, {"two", {{50, 1}}}}});
+      svg({"a < b & c",
+           "x",
+           "y",
+           {{"one", {{0, 10}, {100, 5}}}, {"limit", {{0, 20}, {100, 20}}, true}, {"two", {{50, 1}}}}});
   EXPECT_EQ(count(text, "<polyline"), 3u);
   EXPECT_EQ(count(text, "<circle"), 3u);
-  EXPECT_EQ(count(text, "<polyline points=\"70.0,40.0 560.0,40.0\" stroke=\"#1f77b4\" stroke-width=\"2\" stroke-dasharray"),
-            1u);                                         // at the top, its line's colour
+  EXPECT_EQ(
+      count(
+          text,
+          "<polyline points=\"70.0,40.0 560.0,40.0\" stroke=\"#1f77b4\" stroke-width=\"2\" stroke-dasharray"),
+      1u);                                               // at the top, its line's colour
   EXPECT_EQ(count(text, "70.0,205.0 560.0,287.5"), 1u);  // half and a quarter of the height
   EXPECT_EQ(count(text, "a &lt; b &amp; c"), 1u);
 }

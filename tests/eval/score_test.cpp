@@ -1,4 +1,5 @@
-// The figures' arithmetic on numbers worked out by hand; tests/python/test_eval.py holds whole runs against numpy.
+// The figures' arithmetic on numbers worked out by hand; tests/python/test_eval.py holds whole runs against
+// numpy.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +26,8 @@ TEST(RowScore, TwoTokens) {
   EXPECT_NEAR(divergence(p, log_p, q, log_q), std::log(2 / std::sqrt(3.0)), 1e-7);
 }
 
-/// A constant added to a row changes nothing but roundings, and logits far apart neither overflow nor make NaN.
+/// A constant added to a row changes nothing but roundings, and logits far apart neither overflow nor make
+/// NaN.
 TEST(RowScore, LargeLogits) {
   const float p[] = {3e38f, -3e38f}, q[] = {-3e38f, 3e38f};
   const LogSoftmax log_p(p), log_q(q);

@@ -13,13 +13,20 @@ namespace {
 
 const std::string kModels = KRAFLA_TEST_DATA "/models/";
 
-/// Two layers of 64 × 64 and 32 × 64 matrices, FFN 96, vocab 100; q8_0 with f16 scales: 34 bytes a block of 32.
+/// Two layers of 64 × 64 and 32 × 64 matrices, FFN 96, vocab 100; q8_0 with f16 scales: 34 bytes a block
+/// of 32.
 struct Tiny {
   Mlb mlb;
 
   explicit Tiny(std::uint32_t window) {
-    mlb.header = {
-        .dim = 64, .n_layers = 2, .n_heads = 4, .n_kv_heads = 2, .hidden_dim = 96, .vocab = 100, .max_seq = 100, .sliding_window = window};
+    mlb.header = {.dim = 64,
+                  .n_layers = 2,
+                  .n_heads = 4,
+                  .n_kv_heads = 2,
+                  .hidden_dim = 96,
+                  .vocab = 100,
+                  .max_seq = 100,
+                  .sliding_window = window};
     const auto matrix = [](std::size_t rows, std::size_t cols) {
       static const std::uint8_t byte = 0;
       return MatrixView{MatrixType::q8_0, rows, cols, &byte, &byte, true};
@@ -51,7 +58,8 @@ TEST(CallWork, ReadsEachMatrixOnceAndEachSequencesPast) {
 TEST(CallWork, APromptReadsTheClassifierOnlyForItsLogits) {
   const Tiny tiny(0);
   const KvLayout layout(tiny.mlb, KvType::f32);
-  const Work without = call_work(tiny.mlb, layout, 0, 7, 1, 0), with = call_work(tiny.mlb, layout, 0, 7, 1, 1);
+  const Work without = call_work(tiny.mlb, layout, 0, 7, 1, 0),
+             with = call_work(tiny.mlb, layout, 0, 7, 1, 1);
   EXPECT_EQ(without.multiply_adds, 7 * 2 * kLayerWeights);
   EXPECT_EQ(with.multiply_adds - without.multiply_adds, kHead);
   EXPECT_EQ(with.bytes - without.bytes, kHead * 34 / 32);

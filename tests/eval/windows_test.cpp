@@ -53,8 +53,10 @@ TEST(Windows, CoversExactlyWhatCuttingGives) {
         for (std::size_t n = 0; n < 40; ++n) {
           bool made = false;
           for (std::size_t text = 2; text < 60 && !made; ++text)
-            if (stride != 0 || text >= 2 * ctx) made = cut_text(text, ctx, stride, count) == Windows{ctx, stride, count, n};
-          ASSERT_EQ(covers({ctx, stride, count, n}), made) << ctx << " " << stride << " " << count << " " << n;
+            if (stride != 0 || text >= 2 * ctx)
+              made = cut_text(text, ctx, stride, count) == Windows{ctx, stride, count, n};
+          ASSERT_EQ(covers({ctx, stride, count, n}), made)
+              << ctx << " " << stride << " " << count << " " << n;
         }
 }
 

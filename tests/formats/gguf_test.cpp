@@ -26,7 +26,8 @@ TEST(Gguf, BadFilesGiveTheirStatusAndSayWhy) {
     }
     ++seen;
     EXPECT_EQ(status, entry["status"].get<std::string>()) << message;
-    for (const std::string mention : entry["mentions"]) EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
+    for (const std::string mention : entry["mentions"])
+      EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
   }
   EXPECT_GT(seen, 30);
 }
@@ -57,7 +58,8 @@ TEST(Gguf, EveryTruncationIsRefused) {
   for (std::size_t n = 0; n < whole.size(); n += n < 3000 ? 1 : 37) {
     const Exact cut(Bytes(whole).first(n));
     const auto [status, message] = outcome([&] { parse_gguf(cut.span(), "cut.gguf"); });
-    EXPECT_TRUE(status == "ML_E_FORMAT" || n + 32 > whole.size()) << n << " " << message;  // padding may be missing
+    EXPECT_TRUE(status == "ML_E_FORMAT" || n + 32 > whole.size())
+        << n << " " << message;  // padding may be missing
   }
 }
 
@@ -89,13 +91,15 @@ TEST(Gguf, DequantizesByHand) {
     EXPECT_EQ(out[j + 16], static_cast<float>(15 - j) * 0.5f - 3.0f);
   }
   EXPECT_EQ(outcome([&] { dequantize_row(*ggml_type(16), row, out, "t"); }).first, "ML_E_UNSUPPORTED");
-  EXPECT_EQ(outcome([&] { dequantize_row(*ggml_type(3), Bytes(row).first(19), out, "t"); }).first, "ML_E_ARG");
+  EXPECT_EQ(outcome([&] { dequantize_row(*ggml_type(3), Bytes(row).first(19), out, "t"); }).first,
+            "ML_E_ARG");
   EXPECT_EQ(ggml_type(4), nullptr);
 }
 
 std::vector<std::uint8_t> from_hex(const std::string& hex) {
   std::vector<std::uint8_t> bytes(hex.size() / 2);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::uint8_t>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
   return bytes;
 }
 
@@ -117,7 +121,8 @@ TEST(Gguf, DequantizesEveryTypeBitForBit) {
     std::vector<float> floats(out.size());
     std::memcpy(floats.data(), want.data(), want.size());
     for (std::size_t i = 0; i < out.size(); ++i)
-      ASSERT_EQ(__builtin_bit_cast(std::uint32_t, out[i]), __builtin_bit_cast(std::uint32_t, floats[i])) << i << ": " << out[i];
+      ASSERT_EQ(__builtin_bit_cast(std::uint32_t, out[i]), __builtin_bit_cast(std::uint32_t, floats[i]))
+          << i << ": " << out[i];
     seen.insert(type->id);
   }
   EXPECT_EQ(seen.size(), 15u);
@@ -141,13 +146,15 @@ TEST(Gguf, DequantizesRareTypesByHand) {
   std::memcpy(q8_k.data(), &d, 4);
   for (std::size_t j = 0; j < 256; ++j) q8_k[4 + j] = static_cast<std::uint8_t>(j);
   const auto k = read(15, q8_k, 256);
-  for (int j = 0; j < 256; ++j) EXPECT_EQ(k[static_cast<std::size_t>(j)], 0.25f * static_cast<float>(j < 128 ? j : j - 256));
+  for (int j = 0; j < 256; ++j)
+    EXPECT_EQ(k[static_cast<std::size_t>(j)], 0.25f * static_cast<float>(j < 128 ? j : j - 256));
   std::vector<std::uint8_t> q8_1(36, 0x7f);
   const std::uint16_t half = float_to_f16(-0.5f);
   std::memcpy(q8_1.data(), &half, 2);
   for (std::size_t j = 0; j < 32; ++j) q8_1[4 + j] = static_cast<std::uint8_t>(128 + j);
   const auto one = read(9, q8_1, 32);
-  for (int j = 0; j < 32; ++j) EXPECT_EQ(one[static_cast<std::size_t>(j)], -0.5f * static_cast<float>(j - 128));
+  for (int j = 0; j < 32; ++j)
+    EXPECT_EQ(one[static_cast<std::size_t>(j)], -0.5f * static_cast<float>(j - 128));
   const double wide[] = {0.1, -1e300, 16777217.0};
   std::vector<std::uint8_t> f64(24);
   std::memcpy(f64.data(), wide, 24);

@@ -22,13 +22,16 @@ TEST(Mlb, GoodFilesGiveTheirHeaderAndArrays) {
     for (const MlbField& field : mlb_fields()) {
       if (!entry["header"].contains(field.name)) continue;
       if (entry["header"][field.name].is_string())  // NaN and inf, which JSON has no numbers for
-        EXPECT_EQ(mlb_field_text(mlb.header, field), entry["header"][field.name].get<std::string>()) << field.name;
+        EXPECT_EQ(mlb_field_text(mlb.header, field), entry["header"][field.name].get<std::string>())
+            << field.name;
       else if (field.is_float)
-        EXPECT_EQ(std::stof(mlb_field_text(mlb.header, field)), entry["header"][field.name].get<float>()) << field.name;
+        EXPECT_EQ(std::stof(mlb_field_text(mlb.header, field)), entry["header"][field.name].get<float>())
+            << field.name;
       else
         EXPECT_EQ(mlb_field_text(mlb.header, field), entry["header"][field.name].dump()) << field.name;
     }
-    const auto arrays = mlb_layout(mlb.header, mlb_stored_flags(mlb.header, mapped.bytes(), file), mapped.bytes().size(), file);
+    const auto arrays = mlb_layout(mlb.header, mlb_stored_flags(mlb.header, mapped.bytes(), file),
+                                   mapped.bytes().size(), file);
     ASSERT_EQ(arrays.size(), entry["arrays"].size());
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       const auto& want = entry["arrays"][i];
@@ -51,7 +54,8 @@ TEST(Mlb, BadFilesGiveTheirStatusAndSayWhy) {
       parse_mlb(mapped.bytes(), file);
     });
     EXPECT_EQ(status, entry["status"].get<std::string>()) << message;
-    for (const std::string mention : entry["mentions"]) EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
+    for (const std::string mention : entry["mentions"])
+      EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
     EXPECT_NE(message.find(file), std::string::npos) << message;
   }
 }
@@ -65,15 +69,18 @@ void rewrite(Bytes file, const std::string& name, const std::string& to) {
   for (std::size_t i = writer.arrays().size(); i-- > 0;) {
     const MlbArray& a = writer.arrays()[i];
     if (a.kind == MlbKind::flags) continue;
-    const auto from = std::find_if(source.begin(), source.end(), [&](const MlbArray& s) { return s.name() == a.name(); });
+    const auto from =
+        std::find_if(source.begin(), source.end(), [&](const MlbArray& s) { return s.name() == a.name(); });
     ASSERT_NE(from, source.end());
     if (a.kind == MlbKind::f32) {
-      writer.write_floats(i, {reinterpret_cast<const float*>(file.data() + from->offset), static_cast<std::size_t>(from->size / 4)});
+      writer.write_floats(i, {reinterpret_cast<const float*>(file.data() + from->offset),
+                              static_cast<std::size_t>(from->size / 4)});
       continue;
     }
     const std::uint64_t half = a.rows / 2;
     for (const auto& [row, rows] : {std::pair{half, a.rows - half}, std::pair{std::uint64_t{0}, half}})
-      writer.write_rows(i, row, rows, file.subspan(from->offset + row * (a.size / a.rows), rows * (a.size / a.rows)),
+      writer.write_rows(i, row, rows,
+                        file.subspan(from->offset + row * (a.size / a.rows), rows * (a.size / a.rows)),
                         file.subspan(from->d_offset + row * (a.d_size / a.rows), rows * (a.d_size / a.rows)));
   }
   writer.commit();

@@ -26,7 +26,8 @@ TEST(Mli, BadFilesGiveTheirStatusAndSayWhy) {
       check_mli_model(mli, header, mlb_stored_flags(header, model.bytes(), "model"), file);
     });
     EXPECT_EQ(status, entry["status"].get<std::string>()) << message;
-    for (const std::string mention : entry["mentions"]) EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
+    for (const std::string mention : entry["mentions"])
+      EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
   }
   EXPECT_GT(seen, 10);
 }
@@ -58,7 +59,8 @@ TEST(Mli, ModelMustBeTheOneMeasured) {
   h.n_heads = 1;
   h.head_dim = m.q_dim;
   EXPECT_EQ(outcome([&] { check_mli_model(m, h, {}, "m.mli"); }).first, "ML_OK");
-  for (std::uint32_t MlbHeader::* field : {&MlbHeader::dim, &MlbHeader::n_layers, &MlbHeader::hidden_dim, &MlbHeader::head_dim}) {
+  for (std::uint32_t MlbHeader::* field :
+       {&MlbHeader::dim, &MlbHeader::n_layers, &MlbHeader::hidden_dim, &MlbHeader::head_dim}) {
     MlbHeader other = h;
     other.*field += 32;
     EXPECT_EQ(outcome([&] { check_mli_model(m, other, {}, "m.mli"); }).first, "ML_E_SHAPE");

@@ -38,7 +38,8 @@ TEST(Mlt, BadFilesGiveTheirStatusAndSayWhy) {
     const auto [status, message] = outcome([&] { parse_mlt(exact.span(), file); });
     EXPECT_EQ(status, entry["status"].get<std::string>()) << message;
     EXPECT_NE(message.find(file), std::string::npos) << message;
-    for (const std::string mention : entry["mentions"]) EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
+    for (const std::string mention : entry["mentions"])
+      EXPECT_NE(message.find(mention), std::string::npos) << message << "\n" << mention;
   }
 }
 
@@ -70,7 +71,8 @@ TEST(Mlt, WriterRefusesWhatTheReaderWould) {
   EXPECT_TRUE(folder.is_empty());
 }
 
-// Every byte of a merge's parts counts, at every length; and the rule that is named is the first bad one, of both threads' halves.
+// Every byte of a merge's parts counts, at every length; and the rule that is named is the first bad one, of
+// both threads' halves.
 TEST(Mlt, MergesAreComparedByteByByte) {
   const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
   for (std::size_t left = 0; left <= 20; ++left)
@@ -84,7 +86,8 @@ TEST(Mlt, MergesAreComparedByteByByte) {
         std::string other(whole);
         other[i] ^= 1;
         mlt.tokens[2].bytes = other;
-        EXPECT_EQ(outcome([&] { mlt_bytes("bad.mlt", mlt); }).first, "ML_E_FORMAT") << left << "+" << right << " at " << i;
+        EXPECT_EQ(outcome([&] { mlt_bytes("bad.mlt", mlt); }).first, "ML_E_FORMAT")
+            << left << "+" << right << " at " << i;
       }
     }
   Mlt many;
@@ -93,7 +96,9 @@ TEST(Mlt, MergesAreComparedByteByByte) {
   EXPECT_NO_THROW(mlt_bytes("many.mlt", many));
   for (const std::size_t first : {99999u, 50000u, 49999u, 0u}) {
     many.merges[first] = {1, 0, 2};
-    EXPECT_NE(outcome([&] { mlt_bytes("many.mlt", many); }).second.find("merge " + std::to_string(first) + ":"), std::string::npos)
+    EXPECT_NE(
+        outcome([&] { mlt_bytes("many.mlt", many); }).second.find("merge " + std::to_string(first) + ":"),
+        std::string::npos)
         << first;
   }
 }

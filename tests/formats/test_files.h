@@ -17,7 +17,9 @@
 
 namespace krafla {
 
-inline std::string data_path(const std::string& relative) { return std::string(KRAFLA_TEST_DATA) + "/" + relative; }
+inline std::string data_path(const std::string& relative) {
+  return std::string(KRAFLA_TEST_DATA) + "/" + relative;
+}
 
 inline std::vector<std::uint8_t> file_bytes(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -29,10 +31,12 @@ inline nlohmann::json manifest(const std::string& folder) {
   return nlohmann::json::parse(in);
 }
 
-/// Exactly these bytes in memory of exactly that size, so that AddressSanitizer sees every read beyond the end.
+/// Exactly these bytes in memory of exactly that size, so that AddressSanitizer sees every read beyond the
+/// end.
 class Exact {
  public:
-  explicit Exact(std::span<const std::uint8_t> bytes) : size_(bytes.size()), data_(new std::uint8_t[bytes.size()]) {
+  explicit Exact(std::span<const std::uint8_t> bytes)
+      : size_(bytes.size()), data_(new std::uint8_t[bytes.size()]) {
     std::copy(bytes.begin(), bytes.end(), data_.get());
   }
   std::span<const std::uint8_t> span() const { return {data_.get(), size_}; }

@@ -13,26 +13,58 @@ import hf
 import make_gguf
 from make_gguf import F32
 
-ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3_5": "qwen35", "smollm3": "smollm3",
-                 "gemma2": "gemma2", "gemma3": "gemma3"}
-NAMES = {"input_layernorm.weight": "attn_norm.weight", "post_attention_layernorm.weight": "ffn_norm.weight",
-         "self_attn.q_norm.weight": "attn_q_norm.weight", "self_attn.k_norm.weight": "attn_k_norm.weight",
-         "mlp.gate_proj.weight": "ffn_gate.weight", "mlp.down_proj.weight": "ffn_down.weight", "mlp.up_proj.weight": "ffn_up.weight",
-         "linear_attn.in_proj_qkv.weight": "attn_qkv.weight", "linear_attn.in_proj_z.weight": "attn_gate.weight",
-         "linear_attn.in_proj_b.weight": "ssm_beta.weight", "linear_attn.in_proj_a.weight": "ssm_alpha.weight",
-         "linear_attn.conv1d.weight": "ssm_conv1d.weight", "linear_attn.dt_bias": "ssm_dt.bias", "linear_attn.A_log": "ssm_a",
-         "linear_attn.norm.weight": "ssm_norm.weight", "linear_attn.out_proj.weight": "ssm_out.weight",
-         "pre_feedforward_layernorm.weight": "ffn_norm.weight", "post_feedforward_layernorm.weight": "post_ffw_norm.weight"}
-NAMES |= {f"self_attn.{a}_proj.{kind}": f"attn_{b}.{kind}" for a, b in (("q", "q"), ("k", "k"), ("v", "v"), ("o", "output"))
-          for kind in ("weight", "bias")}
+ARCHITECTURES = {
+    "llama": "llama",
+    "mistral": "llama",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "qwen3_5": "qwen35",
+    "smollm3": "smollm3",
+    "gemma2": "gemma2",
+    "gemma3": "gemma3",
+}
+NAMES = {
+    "input_layernorm.weight": "attn_norm.weight",
+    "post_attention_layernorm.weight": "ffn_norm.weight",
+    "self_attn.q_norm.weight": "attn_q_norm.weight",
+    "self_attn.k_norm.weight": "attn_k_norm.weight",
+    "mlp.gate_proj.weight": "ffn_gate.weight",
+    "mlp.down_proj.weight": "ffn_down.weight",
+    "mlp.up_proj.weight": "ffn_up.weight",
+    "linear_attn.in_proj_qkv.weight": "attn_qkv.weight",
+    "linear_attn.in_proj_z.weight": "attn_gate.weight",
+    "linear_attn.in_proj_b.weight": "ssm_beta.weight",
+    "linear_attn.in_proj_a.weight": "ssm_alpha.weight",
+    "linear_attn.conv1d.weight": "ssm_conv1d.weight",
+    "linear_attn.dt_bias": "ssm_dt.bias",
+    "linear_attn.A_log": "ssm_a",
+    "linear_attn.norm.weight": "ssm_norm.weight",
+    "linear_attn.out_proj.weight": "ssm_out.weight",
+    "pre_feedforward_layernorm.weight": "ffn_norm.weight",
+    "post_feedforward_layernorm.weight": "post_ffw_norm.weight",
+}
+NAMES |= {
+    f"self_attn.{a}_proj.{kind}": f"attn_{b}.{kind}"
+    for a, b in (("q", "q"), ("k", "k"), ("v", "v"), ("o", "output"))
+    for kind in ("weight", "bias")
+}
 NAMES |= {f"mlp.{name}_proj.bias": f"ffn_{name}.bias" for name in ("gate", "up", "down")}
-TOP = {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight", "lm_head.weight": "output.weight"}
-MTP = {"fc.weight": "nextn.eh_proj.weight", "pre_fc_norm_embedding.weight": "nextn.enorm.weight",
-       "pre_fc_norm_hidden.weight": "nextn.hnorm.weight", "norm.weight": "nextn.shared_head_norm.weight"}
+TOP = {
+    "embed_tokens.weight": "token_embd.weight",
+    "norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+}
+MTP = {
+    "fc.weight": "nextn.eh_proj.weight",
+    "pre_fc_norm_embedding.weight": "nextn.enorm.weight",
+    "pre_fc_norm_hidden.weight": "nextn.hnorm.weight",
+    "norm.weight": "nextn.shared_head_norm.weight",
+}
 ROOTS = ("model.language_model.", "language_model.model.", "model.")
 
 
 # ---------------------------------------------------------------- metadata
+
 
 def rope_scaling(c):
     """(keys, llama3's parameters or None)."""
@@ -41,9 +73,16 @@ def rope_scaling(c):
     if kind == "linear":
         return [("rope.scaling.type", "linear"), ("rope.scaling.factor", float(s["factor"]))], None
     if kind == "yarn":
-        keys = [("rope.scaling.type", "yarn"), ("rope.scaling.factor", float(s["factor"])),
-                ("rope.scaling.original_context_length", s["original_max_position_embeddings"])]
-        for key, name in (("attention_factor", "yarn_attn_factor"), ("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
+        keys = [
+            ("rope.scaling.type", "yarn"),
+            ("rope.scaling.factor", float(s["factor"])),
+            ("rope.scaling.original_context_length", s["original_max_position_embeddings"]),
+        ]
+        for key, name in (
+            ("attention_factor", "yarn_attn_factor"),
+            ("beta_fast", "yarn_beta_fast"),
+            ("beta_slow", "yarn_beta_slow"),
+        ):
             if s.get(key) is not None:
                 keys.append((f"rope.scaling.{name}", float(s[key])))
         return keys, None
@@ -55,11 +94,16 @@ def linear_keys(c, head_dim, blocks, mtp):
     s, _ = hf.rope_settings(c)
     types = c.get("layer_types")
     values = c.need("linear_value_head_dim") * c.need("linear_num_value_heads")
-    keys = [("ssm.conv_kernel", c.need("linear_conv_kernel_dim")), ("ssm.state_size", c.need("linear_key_head_dim")),
-            ("ssm.group_count", c.need("linear_num_key_heads")), ("ssm.time_step_rank", c.need("linear_num_value_heads")),
-            ("ssm.inner_size", values), ("full_attention_interval", c.need("full_attention_interval")),
-            ("rope.dimension_count", int(head_dim * s["partial_rotary_factor"])),
-            ("rope.dimension_sections", list(s.get("mrope_section", (1, 1, 0))) + [0])]
+    keys = [
+        ("ssm.conv_kernel", c.need("linear_conv_kernel_dim")),
+        ("ssm.state_size", c.need("linear_key_head_dim")),
+        ("ssm.group_count", c.need("linear_num_key_heads")),
+        ("ssm.time_step_rank", c.need("linear_num_value_heads")),
+        ("ssm.inner_size", values),
+        ("full_attention_interval", c.need("full_attention_interval")),
+        ("rope.dimension_count", int(head_dim * s["partial_rotary_factor"])),
+        ("rope.dimension_sections", list(s.get("mrope_section", (1, 1, 0))) + [0]),
+    ]
     if types:
         keys.append(("attention.recurrent_layers", [t == "linear_attention" for t in types] + [False] * mtp))
     return keys + ([("nextn_predict_layers", mtp)] if mtp else [])
@@ -68,10 +112,16 @@ def linear_keys(c, head_dim, blocks, mtp):
 def metadata(c, vocab, mtp):
     dim, heads, n = c.need("hidden_size"), c.need("num_attention_heads"), c.need("num_hidden_layers")
     head_dim = c.get("head_dim") or dim // heads
-    keys = [("block_count", n + mtp), ("context_length", c.need("max_position_embeddings")), ("embedding_length", dim),
-            ("feed_forward_length", c.need("intermediate_size")), ("attention.head_count", heads),
-            ("attention.head_count_kv", c.get("num_key_value_heads") or heads),
-            ("attention.layer_norm_rms_epsilon", float(c.get("rms_norm_eps", 1e-6))), ("vocab_size", vocab)]
+    keys = [
+        ("block_count", n + mtp),
+        ("context_length", c.need("max_position_embeddings")),
+        ("embedding_length", dim),
+        ("feed_forward_length", c.need("intermediate_size")),
+        ("attention.head_count", heads),
+        ("attention.head_count_kv", c.get("num_key_value_heads") or heads),
+        ("attention.layer_norm_rms_epsilon", float(c.get("rms_norm_eps", 1e-6))),
+        ("vocab_size", vocab),
+    ]
     if c.get("head_dim"):
         keys += [("attention.key_length", head_dim), ("attention.value_length", head_dim)]
     full, local = hf.rope_settings(c)
@@ -94,11 +144,16 @@ def metadata(c, vocab, mtp):
         keys += linear_keys(c, head_dim, n + mtp, mtp)
     scaling, llama3 = rope_scaling(c)
     arch = ARCHITECTURES[c.family]
-    return [("general.architecture", arch), ("general.type", "model"), ("general.name", "twin"), ("tokenizer.ggml.model", "none")] + \
-        [(f"{arch}.{key}", value) for key, value in keys + scaling], llama3
+    return [
+        ("general.architecture", arch),
+        ("general.type", "model"),
+        ("general.name", "twin"),
+        ("tokenizer.ggml.model", "none"),
+    ] + [(f"{arch}.{key}", value) for key, value in keys + scaling], llama3
 
 
 # ---------------------------------------------------------------- tensors
+
 
 def interleaved(w, heads):
     """q or k rows from halves to pairs."""
@@ -108,7 +163,7 @@ def interleaved(w, heads):
 def tiled(w, axis, keys, values, each):
     """Value heads from grouped by key head to tiled."""
     shape = w.shape
-    w = w.reshape(*shape[:axis], keys, values // keys, each, *shape[axis + 1:])
+    w = w.reshape(*shape[:axis], keys, values // keys, each, *shape[axis + 1 :])
     return w.swapaxes(axis, axis + 1).reshape(shape)
 
 
@@ -170,7 +225,10 @@ def transformed(c, name, w):
 def twin(folder, kind=F32):
     """(keys, tensors) for make_gguf.gguf."""
     c, checkpoint = hf.Config(folder), hf.Checkpoint(folder)
-    mtp = max((int(name.split(".")[2]) + 1 for name in checkpoint.where if name.startswith("mtp.layers.")), default=0)
+    mtp = max(
+        (int(name.split(".")[2]) + 1 for name in checkpoint.where if name.startswith("mtp.layers.")),
+        default=0,
+    )
     tensors, vocab = [], None
     for name in checkpoint.where:
         new = renamed(c, name)
@@ -184,8 +242,13 @@ def twin(folder, kind=F32):
     keys, llama3 = metadata(c, vocab, mtp)
     if llama3:
         h = hf.load(folder).header
-        factors = make_gguf.llama3_factors(h, *(llama3[k] for k in ("factor", "low_freq_factor", "high_freq_factor",
-                                                                    "original_max_position_embeddings")))
+        factors = make_gguf.llama3_factors(
+            h,
+            *(
+                llama3[k]
+                for k in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+            ),
+        )
         tensors.append(("rope_freqs.weight", [len(factors)], F32, factors.tobytes()))
     return keys, tensors
 
@@ -201,9 +264,15 @@ def write_split(folder, prefix, count):
     size = -(-len(tensors) // count)
     paths = []
     for i in range(count):
-        own = [("split.no", make_gguf.u16(i)), ("split.count", make_gguf.u16(count)), ("split.tensors.count", make_gguf.i32(len(tensors)))]
+        own = [
+            ("split.no", make_gguf.u16(i)),
+            ("split.count", make_gguf.u16(count)),
+            ("split.tensors.count", make_gguf.i32(len(tensors))),
+        ]
         paths.append(Path(f"{prefix}-{i + 1:05}-of-{count:05}.gguf"))
-        paths[-1].write_bytes(make_gguf.gguf((keys if i == 0 else []) + own, tensors[i * size:(i + 1) * size]))
+        paths[-1].write_bytes(
+            make_gguf.gguf((keys if i == 0 else []) + own, tensors[i * size : (i + 1) * size])
+        )
     return paths
 
 

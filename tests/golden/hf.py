@@ -15,25 +15,60 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "tools"))
 
 WINDOW, LOCAL_ROPE, NO_ROPE, LINEAR = 1, 2, 4, 8
-IGNORED_PREFIXES = ("model.visual.", "visual.", "vision_tower.", "model.vision_tower.", "multi_modal_projector.",
-                    "model.multi_modal_projector.", "mtp.")
-FAMILIES = {"llama": "llama", "mistral": "mistral", "qwen2": "qwen2", "qwen3": "qwen3", "smollm3": "smollm3",
-            "gemma2": "gemma2", "gemma3": "gemma3", "gemma3_text": "gemma3", "qwen3_5": "qwen3_5",
-            "qwen3_5_text": "qwen3_5"}
+IGNORED_PREFIXES = (
+    "model.visual.",
+    "visual.",
+    "vision_tower.",
+    "model.vision_tower.",
+    "multi_modal_projector.",
+    "model.multi_modal_projector.",
+    "mtp.",
+)
+FAMILIES = {
+    "llama": "llama",
+    "mistral": "mistral",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "smollm3": "smollm3",
+    "gemma2": "gemma2",
+    "gemma3": "gemma3",
+    "gemma3_text": "gemma3",
+    "qwen3_5": "qwen3_5",
+    "qwen3_5_text": "qwen3_5",
+}
 ORIGINAL = "original_max_position_embeddings"
-PLUS_ONE = ("gemma2", "gemma3", "qwen3_5")   # families whose norms are stored as (1 + w)
+PLUS_ONE = ("gemma2", "gemma3", "qwen3_5")  # families whose norms are stored as (1 + w)
 # What transformers assumes when config.json says nothing.
 DEFAULTS = {
     "llama": dict(max_position_embeddings=2048),
     "mistral": dict(max_position_embeddings=131072, sliding_window=4096),
     "qwen2": dict(max_position_embeddings=32768, sliding_window=4096, max_window_layers=28),
     "qwen3": dict(max_position_embeddings=32768, sliding_window=4096, max_window_layers=28, head_dim=128),
-    "smollm3": dict(max_position_embeddings=32768, rope_theta=2e6, tie_word_embeddings=True, no_rope_layer_interval=4),
-    "gemma2": dict(max_position_embeddings=8192, tie_word_embeddings=True, head_dim=256, query_pre_attn_scalar=256,
-                   sliding_window=4096, attn_logit_softcapping=50.0, final_logit_softcapping=30.0),
-    "gemma3": dict(max_position_embeddings=131072, tie_word_embeddings=True, head_dim=256, query_pre_attn_scalar=256,
-                   sliding_window=4096, sliding_window_pattern=6, rope_theta=1e6, rope_local_base_freq=1e4),
-    "qwen3_5": dict(max_position_embeddings=32768, head_dim=256, full_attention_interval=4, attn_output_gate=True),
+    "smollm3": dict(
+        max_position_embeddings=32768, rope_theta=2e6, tie_word_embeddings=True, no_rope_layer_interval=4
+    ),
+    "gemma2": dict(
+        max_position_embeddings=8192,
+        tie_word_embeddings=True,
+        head_dim=256,
+        query_pre_attn_scalar=256,
+        sliding_window=4096,
+        attn_logit_softcapping=50.0,
+        final_logit_softcapping=30.0,
+    ),
+    "gemma3": dict(
+        max_position_embeddings=131072,
+        tie_word_embeddings=True,
+        head_dim=256,
+        query_pre_attn_scalar=256,
+        sliding_window=4096,
+        sliding_window_pattern=6,
+        rope_theta=1e6,
+        rope_local_base_freq=1e4,
+    ),
+    "qwen3_5": dict(
+        max_position_embeddings=32768, head_dim=256, full_attention_interval=4, attn_output_gate=True
+    ),
 }
 
 
@@ -42,6 +77,7 @@ class Refused(ValueError):
 
 
 # ---------------------------------------------------------------- safetensors
+
 
 class Checkpoint:
     """The tensors of one or many .safetensors files, read on demand as float32; remembers which were read."""
@@ -81,7 +117,9 @@ class Checkpoint:
     def refuse_leftovers(self):
         """Every tensor that was not read must be one of another modality, or RoPE's table of frequencies."""
         left = [name for name in self.where if name not in self.used]
-        left = [name for name in left if not name.startswith(IGNORED_PREFIXES) and not name.endswith(".inv_freq")]
+        left = [
+            name for name in left if not name.startswith(IGNORED_PREFIXES) and not name.endswith(".inv_freq")
+        ]
         if left:
             more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
             raise Refused(f"tensor {left[0]} has no place in the format{more}")
@@ -98,6 +136,7 @@ def _decode(raw, dtype, name):
 
 
 # ---------------------------------------------------------------- config.json
+
 
 class Config:
     """Keys of config.json: of the text part of a nested one, else of the whole, else the family's default.
@@ -128,9 +167,9 @@ class Config:
 
 def rope_settings(c):
     """(global dict, local dict): every spelling of RoPE's settings, each with rope_theta and rope_type filled in."""
-    given = c.get("rope_scaling") or c.get("rope_parameters") or {}   # both: as transformers 5 has it
+    given = c.get("rope_scaling") or c.get("rope_parameters") or {}  # both: as transformers 5 has it
     full, local = dict(given), {}
-    if "full_attention" in given or "sliding_attention" in given:   # transformers 5: one dict per layer type
+    if "full_attention" in given or "sliding_attention" in given:  # transformers 5: one dict per layer type
         full, local = dict(given.get("full_attention") or {}), dict(given.get("sliding_attention") or {})
         if c.family != "gemma3" and local and local != full:
             raise Refused("rope_parameters of sliding_attention")
@@ -140,7 +179,9 @@ def rope_settings(c):
         settings["rope_type"] = settings.get("rope_type") or settings.get("type") or "default"
     if full["rope_type"] in ("llama3", "yarn"):
         full[ORIGINAL] = c.get(ORIGINAL) or full.get(ORIGINAL) or c.need("max_position_embeddings")
-    full.setdefault("partial_rotary_factor", c.get("partial_rotary_factor", 0.25 if c.family == "qwen3_5" else 1.0))
+    full.setdefault(
+        "partial_rotary_factor", c.get("partial_rotary_factor", 0.25 if c.family == "qwen3_5" else 1.0)
+    )
     if c.family == "gemma3" and local["rope_type"] != "default":
         raise Refused(f"rope_type {local['rope_type']!r} on sliding layers")
     return full, local
@@ -148,8 +189,10 @@ def rope_settings(c):
 
 def yarn_attention_factor(s):
     """attention_factor as transformers finds it."""
+
     def mscale(m):
         return 0.1 * m * math.log(s["factor"]) + 1 if s["factor"] > 1 else 1.0
+
     if s.get("attention_factor") is not None:
         return s["attention_factor"]
     if s.get("mscale") and s.get("mscale_all_dim"):
@@ -167,24 +210,37 @@ def rope_fields(c, head_dim):
             raise Refused(f"partial_rotary_factor {partial} in a {c.family} model")
         fields["rot_dim"] = int(head_dim * partial)
     kind = s["rope_type"]
-    needed = {"llama3": ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL),
-              "linear": ("factor",), "yarn": ("factor",), "default": ()}
+    needed = {
+        "llama3": ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL),
+        "linear": ("factor",),
+        "yarn": ("factor",),
+        "default": (),
+    }
     for key in needed.get(kind, ()):
         if s.get(key) is None:
             raise Refused(f"rope scaling {kind!r} without {key}")
     if kind == "llama3":
         factor, low, high, orig = (s[key] for key in needed[kind])
-        fields.update(rope_type=1, rope_factor=factor, rope_low_freq_factor=low, rope_high_freq_factor=high,
-                      rope_orig_max_seq=orig)
+        fields.update(
+            rope_type=1,
+            rope_factor=factor,
+            rope_low_freq_factor=low,
+            rope_high_freq_factor=high,
+            rope_orig_max_seq=orig,
+        )
     elif kind == "linear":
         fields.update(rope_type=2, rope_factor=s["factor"])
     elif kind == "yarn":
         if s.get("truncate") is False:
             raise Refused("yarn with truncate false")
-        fields.update(rope_type=3, rope_factor=s["factor"], rope_low_freq_factor=s.get("beta_fast") or 32,
-                      rope_high_freq_factor=s.get("beta_slow") or 1,
-                      rope_orig_max_seq=s[ORIGINAL],
-                      rope_attn_factor=yarn_attention_factor(s))
+        fields.update(
+            rope_type=3,
+            rope_factor=s["factor"],
+            rope_low_freq_factor=s.get("beta_fast") or 32,
+            rope_high_freq_factor=s.get("beta_slow") or 1,
+            rope_orig_max_seq=s[ORIGINAL],
+            rope_attn_factor=yarn_attention_factor(s),
+        )
     elif kind != "default":
         raise Refused(f"rope_type {kind!r}")
     if c.family == "gemma3":
@@ -215,10 +271,12 @@ def layer_types(c):
         pattern = c.get("sliding_window_pattern") or c.get("_sliding_window_pattern")
         types = [full if (i + 1) % pattern == 0 else slide for i in range(n)]
     elif c.family == "qwen3_5":
-        types = ["linear_attention" if (i + 1) % c.need("full_attention_interval") else full for i in range(n)]
+        types = [
+            "linear_attention" if (i + 1) % c.need("full_attention_interval") else full for i in range(n)
+        ]
     else:
         types = [full] * n
-    if c.family == "gemma3":   # a sliding layer is also a layer with the local base
+    if c.family == "gemma3":  # a sliding layer is also a layer with the local base
         if window is None and slide in types:
             raise Refused("sliding layers without sliding_window")
         return types, window
@@ -260,13 +318,17 @@ def refuse_config(c):
     if c.family == "qwen3_5":
         heads, key_heads = c.need("linear_num_value_heads"), c.need("linear_num_key_heads")
         if heads % 4 or heads % key_heads:
-            raise Refused(f"linear_num_value_heads {heads}: no multiple of 4 and of linear_num_key_heads {key_heads}")
+            raise Refused(
+                f"linear_num_value_heads {heads}: no multiple of 4 and of linear_num_key_heads {key_heads}"
+            )
 
 
 def activation(c):
     gemma = c.family in ("gemma2", "gemma3")
     name = c.get("hidden_activation") or "gelu_pytorch_tanh" if gemma else c.get("hidden_act", "silu")
-    if name not in ("silu", "swish", "gelu_pytorch_tanh") or (c.family == "qwen3_5" and name == "gelu_pytorch_tanh"):
+    if name not in ("silu", "swish", "gelu_pytorch_tanh") or (
+        c.family == "qwen3_5" and name == "gelu_pytorch_tanh"
+    ):
         raise Refused(f"activation {name!r}")
     return int(name == "gelu_pytorch_tanh")
 
@@ -277,11 +339,19 @@ def header_fields(c):
     dim, heads = c.need("hidden_size"), c.need("num_attention_heads")
     head_dim = c.get("head_dim") or dim // heads
     flags, window = flags_of(c)
-    fields = dict(dim=dim, n_layers=c.need("num_hidden_layers"), n_heads=heads,
-                  n_kv_heads=c.get("num_key_value_heads") or heads, hidden_dim=c.need("intermediate_size"),
-                  vocab=c.need("vocab_size"), max_seq=min(c.need("max_position_embeddings"), 1 << 24),
-                  norm_eps=float(c.get("rms_norm_eps", 1e-6)), act=activation(c), sliding_window=window,
-                  layer_flags=int(len(flags) > 0))
+    fields = dict(
+        dim=dim,
+        n_layers=c.need("num_hidden_layers"),
+        n_heads=heads,
+        n_kv_heads=c.get("num_key_value_heads") or heads,
+        hidden_dim=c.need("intermediate_size"),
+        vocab=c.need("vocab_size"),
+        max_seq=min(c.need("max_position_embeddings"), 1 << 24),
+        norm_eps=float(c.get("rms_norm_eps", 1e-6)),
+        act=activation(c),
+        sliding_window=window,
+        layer_flags=int(len(flags) > 0),
+    )
     fields["head_dim"] = 0 if dim % heads == 0 and head_dim == dim // heads else head_dim
     fields.update(rope_fields(c, head_dim))
     fields["qkv_bias"] = int(c.family == "qwen2")
@@ -289,20 +359,29 @@ def header_fields(c):
     if c.family in ("gemma2", "gemma3"):
         scale = c.need("query_pre_attn_scalar") ** -0.5
         same = np.float32(scale) == np.float32(1 / math.sqrt(head_dim))
-        fields.update(post_norms=1, embed_scale=math.sqrt(dim), attn_scale=0.0 if same else scale,
-                      final_softcap=float(c.get("final_logit_softcapping") or 0))
+        fields.update(
+            post_norms=1,
+            embed_scale=math.sqrt(dim),
+            attn_scale=0.0 if same else scale,
+            final_softcap=float(c.get("final_logit_softcapping") or 0),
+        )
     if c.family == "gemma2":
         fields["attn_softcap"] = float(c.get("attn_logit_softcapping") or 0)
     if c.family == "qwen3_5":
         fields["attn_gate"] = int(c.get("attn_output_gate"))
         if any(f & LINEAR for f in flags):
-            fields.update(lin_k_heads=c.need("linear_num_key_heads"), lin_v_heads=c.need("linear_num_value_heads"),
-                          lin_k_dim=c.need("linear_key_head_dim"), lin_v_dim=c.need("linear_value_head_dim"),
-                          lin_conv=c.need("linear_conv_kernel_dim"))
+            fields.update(
+                lin_k_heads=c.need("linear_num_key_heads"),
+                lin_v_heads=c.need("linear_num_value_heads"),
+                lin_k_dim=c.need("linear_key_head_dim"),
+                lin_v_dim=c.need("linear_value_head_dim"),
+                lin_conv=c.need("linear_conv_kernel_dim"),
+            )
     return fields, flags
 
 
 # ---------------------------------------------------------------- tensors
+
 
 def interleave(x, head_dim, rot):
     """Rows of heads from rotate-half order to interleaved pairs: of each head's first rot rows, new row 2i is old row i
@@ -317,9 +396,11 @@ def attention_tensors(read, h, c, prefix):
     """A full or sliding layer's projections, biases and q/k norms; read(name, shape) gives a float32 array."""
     q_rows = h.q_dim * (2 if h.attn_gate else 1)
     q, out = read(prefix + "q_proj.weight", (q_rows, h.dim)), {}
-    if h.attn_gate:        # per head: head_dim rows of query, then head_dim rows of gate
+    if h.attn_gate:  # per head: head_dim rows of query, then head_dim rows of gate
         halves = q.reshape(h.n_heads, 2, h.hd, h.dim)
-        q, out["wg"] = halves[:, 0].reshape(h.q_dim, h.dim), np.ascontiguousarray(halves[:, 1].reshape(h.q_dim, h.dim))
+        q, out["wg"] = halves[:, 0].reshape(h.q_dim, h.dim), np.ascontiguousarray(
+            halves[:, 1].reshape(h.q_dim, h.dim)
+        )
     out["wq"] = interleave(q, h.hd, h.rd)
     out["wk"] = interleave(read(prefix + "k_proj.weight", (h.kv_dim, h.dim)), h.hd, h.rd)
     out["wv"] = read(prefix + "v_proj.weight", (h.kv_dim, h.dim))
@@ -339,23 +420,29 @@ def linear_tensors(read, h, prefix):
     """A gated-delta-rule layer of Qwen3.5."""
     values = h.lin_v_heads * h.lin_v_dim
     channels = 2 * h.lin_k_heads * h.lin_k_dim + values
-    return {"lqkv": read(prefix + "in_proj_qkv.weight", (channels, h.dim)),
-            "lz": read(prefix + "in_proj_z.weight", (values, h.dim)),
-            "lb": read(prefix + "in_proj_b.weight", (h.lin_v_heads, h.dim)),
-            "la": read(prefix + "in_proj_a.weight", (h.lin_v_heads, h.dim)),
-            "lconv": read(prefix + "conv1d.weight", (channels, 1, h.lin_conv)).reshape(channels, h.lin_conv),
-            "dt_bias": read(prefix + "dt_bias", (h.lin_v_heads,)),
-            "A_log": read(prefix + "A_log", (h.lin_v_heads,)),
-            "lnorm": read(prefix + "norm.weight", (h.lin_v_dim,)),
-            "lout": read(prefix + "out_proj.weight", (h.dim, values))}
+    return {
+        "lqkv": read(prefix + "in_proj_qkv.weight", (channels, h.dim)),
+        "lz": read(prefix + "in_proj_z.weight", (values, h.dim)),
+        "lb": read(prefix + "in_proj_b.weight", (h.lin_v_heads, h.dim)),
+        "la": read(prefix + "in_proj_a.weight", (h.lin_v_heads, h.dim)),
+        "lconv": read(prefix + "conv1d.weight", (channels, 1, h.lin_conv)).reshape(channels, h.lin_conv),
+        "dt_bias": read(prefix + "dt_bias", (h.lin_v_heads,)),
+        "A_log": read(prefix + "A_log", (h.lin_v_heads,)),
+        "lnorm": read(prefix + "norm.weight", (h.lin_v_dim,)),
+        "lout": read(prefix + "out_proj.weight", (h.dim, values)),
+    }
 
 
 def layer_tensors(ckpt, h, c, prefix, linear):
     plus_one = np.float32(c.family in PLUS_ONE)
     names = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
     if h.post_norms:
-        names = {"attn_norm": "input_layernorm", "post_attn_norm": "post_attention_layernorm",
-                 "ffn_norm": "pre_feedforward_layernorm", "post_ffn_norm": "post_feedforward_layernorm"}
+        names = {
+            "attn_norm": "input_layernorm",
+            "post_attn_norm": "post_attention_layernorm",
+            "ffn_norm": "pre_feedforward_layernorm",
+            "post_ffn_norm": "post_feedforward_layernorm",
+        }
     out = {ours: ckpt.read(f"{prefix}{theirs}.weight", (h.dim,)) + plus_one for ours, theirs in names.items()}
     if linear:
         out.update(linear_tensors(ckpt.read, h, prefix + "linear_attn."))
@@ -384,6 +471,7 @@ def load(folder):
     """HF folder -> object with header (mlb.Header, wtype 0), layer_flags (uint8 [n_layers], zeros when not needed) and
     tensors (float32, by .mlb name)."""
     import mlb
+
     c, ckpt = Config(folder), Checkpoint(folder)
     fields, flags = header_fields(c)
     h = mlb.Header(**fields)
@@ -402,4 +490,6 @@ def load(folder):
     if head is not None:
         tensors["wcls"] = head
     ckpt.refuse_leftovers()
-    return SimpleNamespace(header=h, layer_flags=np.array(flags or [0] * h.n_layers, np.uint8), tensors=tensors)
+    return SimpleNamespace(
+        header=h, layer_flags=np.array(flags or [0] * h.n_layers, np.uint8), tensors=tensors
+    )

@@ -30,6 +30,7 @@ FORMAT, SHAPE, UNSUPPORTED = "ML_E_FORMAT", "ML_E_SHAPE", "ML_E_UNSUPPORTED"
 
 # --- writing GGUF -----------------------------------------------------------------------------------------------------
 
+
 def text(s):
     data = s if isinstance(s, bytes) else s.encode()
     return struct.pack("<Q", len(data)) + data
@@ -68,7 +69,12 @@ def tensor_info(name, dims, kind, offset):
 
 def gguf(keys, tensors, version=3, alignment=32, n_tensors=None, n_keys=None, infos=None):
     """keys: (key, value) pairs; tensors: (name, dims, type, bytes). infos overrides the tensor infos (bytes)."""
-    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors) if n_tensors is None else n_tensors, len(keys) if n_keys is None else n_keys)
+    head = b"GGUF" + struct.pack(
+        "<IQQ",
+        version,
+        len(tensors) if n_tensors is None else n_tensors,
+        len(keys) if n_keys is None else n_keys,
+    )
     head += b"".join(text(k) + value(v) for k, v in keys)
     body, listed = b"", b""
     for name, dims, kind, data in tensors:
@@ -79,6 +85,7 @@ def gguf(keys, tensors, version=3, alignment=32, n_tensors=None, n_keys=None, in
 
 
 # --- tensor types: float32 -> bytes, and the values those bytes mean ---------------------------------------------------
+
 
 def encode(kind, w):
     """(bytes, float32 values read back) of a float32 matrix or vector."""
@@ -117,10 +124,25 @@ def encode(kind, w):
 
 # --- good files -------------------------------------------------------------------------------------------------------
 
-NAMES = {"tok_emb": "token_embd.weight", "final_norm": "output_norm.weight", "wcls": "output.weight", "attn_norm": "attn_norm.weight",
-         "wq": "attn_q.weight", "wk": "attn_k.weight", "wv": "attn_v.weight", "wo": "attn_output.weight", "q_norm": "attn_q_norm.weight", "k_norm": "attn_k_norm.weight", "bq": "attn_q.bias",
-         "bk": "attn_k.bias", "bv": "attn_v.bias", "ffn_norm": "ffn_norm.weight", "w1": "ffn_gate.weight", "w2": "ffn_down.weight",
-         "w3": "ffn_up.weight"}
+NAMES = {
+    "tok_emb": "token_embd.weight",
+    "final_norm": "output_norm.weight",
+    "wcls": "output.weight",
+    "attn_norm": "attn_norm.weight",
+    "wq": "attn_q.weight",
+    "wk": "attn_k.weight",
+    "wv": "attn_v.weight",
+    "wo": "attn_output.weight",
+    "q_norm": "attn_q_norm.weight",
+    "k_norm": "attn_k_norm.weight",
+    "bq": "attn_q.bias",
+    "bk": "attn_k.bias",
+    "bv": "attn_v.bias",
+    "ffn_norm": "ffn_norm.weight",
+    "w1": "ffn_gate.weight",
+    "w2": "ffn_down.weight",
+    "w3": "ffn_up.weight",
+}
 
 
 def gguf_name(name, own={}):
@@ -130,28 +152,55 @@ def gguf_name(name, own={}):
     return NAMES[name]
 
 
-BASE = dict(dim=32, n_layers=1, n_heads=2, n_kv_heads=1, hidden_dim=64, vocab=40, max_seq=128, rope_theta=10000.0, norm_eps=1e-5, wtype=1,
-            shared_classifier=1)
+BASE = dict(
+    dim=32,
+    n_layers=1,
+    n_heads=2,
+    n_kv_heads=1,
+    hidden_dim=64,
+    vocab=40,
+    max_seq=128,
+    rope_theta=10000.0,
+    norm_eps=1e-5,
+    wtype=1,
+    shared_classifier=1,
+)
 
 
 def base_keys(h, arch="llama"):
-    keys = [("block_count", h.n_layers), ("context_length", h.max_seq), ("embedding_length", h.dim), ("feed_forward_length", h.hidden_dim),
-            ("attention.head_count", h.n_heads), ("attention.head_count_kv", h.n_kv_heads),
-            ("attention.layer_norm_rms_epsilon", float(h.norm_eps)), ("rope.freq_base", float(h.rope_theta))]
+    keys = [
+        ("block_count", h.n_layers),
+        ("context_length", h.max_seq),
+        ("embedding_length", h.dim),
+        ("feed_forward_length", h.hidden_dim),
+        ("attention.head_count", h.n_heads),
+        ("attention.head_count_kv", h.n_kv_heads),
+        ("attention.layer_norm_rms_epsilon", float(h.norm_eps)),
+        ("rope.freq_base", float(h.rope_theta)),
+    ]
     if arch in ("llama", "smollm3"):
         keys.append(("rope.dimension_count", h.hd))
     keys.append(("vocab_size", h.vocab))
     if h.head_dim:
         keys += [("attention.key_length", h.head_dim), ("attention.value_length", h.head_dim)]
-    return [("general.architecture", arch), ("general.name", "tiny")] + [(f"{arch}.{key}", value) for key, value in keys]
+    return [("general.architecture", arch), ("general.name", "tiny")] + [
+        (f"{arch}.{key}", value) for key, value in keys
+    ]
 
 
 def tokenizer_keys(n):
     letters = [chr(33 + i) for i in range(n - 3)]
     tokens = ["<|end|>"] + letters + ["!!", '""']
-    return [("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "smollm"), ("tokenizer.ggml.tokens", tokens),
-            ("tokenizer.ggml.token_type", [3] + [1] * (n - 1)), ("tokenizer.ggml.merges", ["! !", '" "']),
-            ("tokenizer.ggml.bos_token_id", 0), ("tokenizer.ggml.eos_token_id", 0), ("tokenizer.ggml.add_bos_token", False)]
+    return [
+        ("tokenizer.ggml.model", "gpt2"),
+        ("tokenizer.ggml.pre", "smollm"),
+        ("tokenizer.ggml.tokens", tokens),
+        ("tokenizer.ggml.token_type", [3] + [1] * (n - 1)),
+        ("tokenizer.ggml.merges", ["! !", '" "']),
+        ("tokenizer.ggml.bos_token_id", 0),
+        ("tokenizer.ggml.eos_token_id", 0),
+        ("tokenizer.ggml.add_bos_token", False),
+    ]
 
 
 def llama3_factors(h, f, lo, hi, orig):
@@ -193,70 +242,140 @@ def family_model(arch, fields, flags, more_keys, kind=Q4_0):
             w = gguf_families.query_and_gate(h, w, values[f"{layer}.wg"])
         new = gguf_name(name, gguf_families.OWN_NAMES.get(arch, {}))
         tensors.append((new, list(reversed(w.shape)), own, encode(own, w)[0]))
-    keys = [(k, v + 1 if k.endswith("block_count") and dict(more_keys).get("nextn_predict_layers") else v) for k, v in base_keys(h, arch)]
+    keys = [
+        (k, v + 1 if k.endswith("block_count") and dict(more_keys).get("nextn_predict_layers") else v)
+        for k, v in base_keys(h, arch)
+    ]
     if "nextn_predict_layers" in dict(more_keys):
         tensors.append((f"blk.{h.n_layers}.nextn.eh_proj.weight", [64, 32], F32, b"\0" * 8192))
     return keys + [(f"{arch}.{key}", value) for key, value in more_keys], tensors, h, flags, read
 
 
 def fnv1a64(data):
-    value = 0xcbf29ce484222325
+    value = 0xCBF29CE484222325
     for byte in data:
-        value = (value ^ byte) * 0x100000001b3 & 0xffffffffffffffff
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
     return f"{value:016x}"
 
 
-OUTPUTS = [("q8_0", "f16", "search"), ("q8_0", "f32", "search"), ("q4_0", "f16", "search"), ("q4_0", "f32", "round")]
+OUTPUTS = [
+    ("q8_0", "f16", "search"),
+    ("q8_0", "f32", "search"),
+    ("q4_0", "f16", "search"),
+    ("q4_0", "f32", "round"),
+]
 
 
 def expected(h, tensors, folder, flags=None):
     out = []
     for kind, scales, rule in OUTPUTS:
-        header = mlb.Header(**{**h.__dict__, "wtype": 1 if kind == "q8_0" else 2, "scale_f16": int(scales == "f16")})
+        header = mlb.Header(
+            **{**h.__dict__, "wtype": 1 if kind == "q8_0" else 2, "scale_f16": int(scales == "f16")}
+        )
         path = Path(folder) / "x.mlb"
         mlb.write(path, header, flags, tensors, q4_rule=rule)
         data = path.read_bytes()
-        out.append({"type": kind, "scales": scales, "rule": rule, "size": len(data), "fnv1a64": fnv1a64(data)})
+        out.append(
+            {"type": kind, "scales": scales, "rule": rule, "size": len(data), "fnv1a64": fnv1a64(data)}
+        )
     return out
 
 
 def good_files(folder):
     types = {"f32": F32, "f16": F16, "bf16": BF16, "q8_0": Q8_0, "q4_0": Q4_0, "q4_1": Q4_1}
     made = {f"llama_{name}": model({}, kind, tokenizer_keys(40)) for name, kind in types.items()}
-    made["two_layers_own_head"] = model(dict(n_layers=2, shared_classifier=0, head_dim=32, n_heads=4, n_kv_heads=2), Q4_0)
+    made["two_layers_own_head"] = model(
+        dict(n_layers=2, shared_classifier=0, head_dim=32, n_heads=4, n_kv_heads=2), Q4_0
+    )
     made["biases"] = model(dict(qkv_bias=1), Q8_0)
-    made["linear"] = model(dict(rope_type=2, rope_factor=4.0), Q4_0,
-                           [("llama.rope.scaling.type", "linear"), ("llama.rope.scaling.factor", 4.0)])
-    made["linear_untyped"] = model(dict(rope_type=2, rope_factor=4.0), Q4_0, [("llama.rope.scaling.factor", 4.0)])
-    made["yarn"] = model(dict(rope_type=3, rope_factor=8.0, rope_low_freq_factor=32.0, rope_high_freq_factor=1.0, rope_orig_max_seq=64,
-                              rope_attn_factor=float(np.float32(0.1 * math.log(8.0) + 1))), Q4_0,
-                         [("llama.rope.scaling.type", "yarn"), ("llama.rope.scaling.factor", 8.0),
-                          ("llama.rope.scaling.original_context_length", 64)])
-    made["yarn_own_factor"] = model(dict(rope_type=3, rope_factor=8.0, rope_low_freq_factor=24.0, rope_high_freq_factor=1.5,
-                                         rope_orig_max_seq=64, rope_attn_factor=0.75), Q4_0,
-                                    [("llama.rope.scaling.type", "yarn"), ("llama.rope.scaling.factor", 8.0),
-                                     ("llama.rope.scaling.original_context_length", 64), ("llama.rope.scaling.yarn_attn_factor", 0.75),
-                                     ("llama.rope.scaling.yarn_beta_fast", 24.0), ("llama.rope.scaling.yarn_beta_slow", 1.5)])
-    for name, (f, lo, hi, orig, theta) in {"llama3": (32.0, 1.0, 4.0, 8192, 500000.0), "llama3_other": (8.0, 1.0, 3.0, 1000, 10000.0)}.items():
-        fields = dict(rope_type=1, rope_factor=f, rope_low_freq_factor=lo, rope_high_freq_factor=hi, rope_orig_max_seq=orig, rope_theta=theta,
-                      head_dim=64)
+    made["linear"] = model(
+        dict(rope_type=2, rope_factor=4.0),
+        Q4_0,
+        [("llama.rope.scaling.type", "linear"), ("llama.rope.scaling.factor", 4.0)],
+    )
+    made["linear_untyped"] = model(
+        dict(rope_type=2, rope_factor=4.0), Q4_0, [("llama.rope.scaling.factor", 4.0)]
+    )
+    made["yarn"] = model(
+        dict(
+            rope_type=3,
+            rope_factor=8.0,
+            rope_low_freq_factor=32.0,
+            rope_high_freq_factor=1.0,
+            rope_orig_max_seq=64,
+            rope_attn_factor=float(np.float32(0.1 * math.log(8.0) + 1)),
+        ),
+        Q4_0,
+        [
+            ("llama.rope.scaling.type", "yarn"),
+            ("llama.rope.scaling.factor", 8.0),
+            ("llama.rope.scaling.original_context_length", 64),
+        ],
+    )
+    made["yarn_own_factor"] = model(
+        dict(
+            rope_type=3,
+            rope_factor=8.0,
+            rope_low_freq_factor=24.0,
+            rope_high_freq_factor=1.5,
+            rope_orig_max_seq=64,
+            rope_attn_factor=0.75,
+        ),
+        Q4_0,
+        [
+            ("llama.rope.scaling.type", "yarn"),
+            ("llama.rope.scaling.factor", 8.0),
+            ("llama.rope.scaling.original_context_length", 64),
+            ("llama.rope.scaling.yarn_attn_factor", 0.75),
+            ("llama.rope.scaling.yarn_beta_fast", 24.0),
+            ("llama.rope.scaling.yarn_beta_slow", 1.5),
+        ],
+    )
+    for name, (f, lo, hi, orig, theta) in {
+        "llama3": (32.0, 1.0, 4.0, 8192, 500000.0),
+        "llama3_other": (8.0, 1.0, 3.0, 1000, 10000.0),
+    }.items():
+        fields = dict(
+            rope_type=1,
+            rope_factor=f,
+            rope_low_freq_factor=lo,
+            rope_high_freq_factor=hi,
+            rope_orig_max_seq=orig,
+            rope_theta=theta,
+            head_dim=64,
+        )
         h = mlb.Header(**(BASE | fields))
         factors = llama3_factors(h, f, lo, hi, orig)
         made[name] = model(fields, Q4_0, [], [("rope_freqs.weight", [len(factors)], F32, factors.tobytes())])
     entries = []
     for name, (data, h, tensors) in made.items():
         (OUT / f"{name}.gguf").write_bytes(data)
-        entries.append({"file": f"{name}.gguf", "status": "ML_OK", "tokenizer": name.startswith("llama_"), "mlb": expected(h, tensors, folder)})
+        entries.append(
+            {
+                "file": f"{name}.gguf",
+                "status": "ML_OK",
+                "tokenizer": name.startswith("llama_"),
+                "mlb": expected(h, tensors, folder),
+            }
+        )
     for name, family in gguf_families.FAMILIES.items():
-        if name in gguf_families.BIG:   # written when they are tested
+        if name in gguf_families.BIG:  # written when they are tested
             continue
         keys, tensors, h, flags, read = family_model(*family)
         (OUT / f"{name}.gguf").write_bytes(gguf(keys, tensors))
-        entries.append({"file": f"{name}.gguf", "status": "ML_OK", "tokenizer": False, "mlb": expected(h, read, folder, flags)})
+        entries.append(
+            {
+                "file": f"{name}.gguf",
+                "status": "ML_OK",
+                "tokenizer": False,
+                "mlb": expected(h, read, folder, flags),
+            }
+        )
     return entries
 
 
 # --- bad files --------------------------------------------------------------------------------------------------------
+
 
 def bad_parse():
     """name -> (bytes, status, mentions) of files parse_gguf refuses."""
@@ -266,32 +385,51 @@ def bad_parse():
     huge = 1 << 63
 
     def info(name="t", dims=(4,), kind=F32, offset=0, n_dims=None):
-        return text(name) + struct.pack("<I", len(dims) if n_dims is None else n_dims) + struct.pack(f"<{len(dims)}Q", *dims) + \
-            struct.pack("<IQ", kind, offset)
+        return (
+            text(name)
+            + struct.pack("<I", len(dims) if n_dims is None else n_dims)
+            + struct.pack(f"<{len(dims)}Q", *dims)
+            + struct.pack("<IQ", kind, offset)
+        )
 
     def with_info(*infos, keys=key):
         return gguf(keys, [one] * len(infos), infos=b"".join(infos))
 
     def with_value(raw):
         return gguf([("k", raw)], [])
+
     return {
-        "empty": (b"", FORMAT, ["magic"]), "magic": (b"GGML" + good[4:], FORMAT, ["magic"]),
+        "empty": (b"", FORMAT, ["magic"]),
+        "magic": (b"GGML" + good[4:], FORMAT, ["magic"]),
         "version_0": (good[:4] + struct.pack("<I", 0) + good[8:], FORMAT, ["version"]),
         "version_1": (good[:4] + struct.pack("<I", 1) + good[8:], UNSUPPORTED, ["version 1"]),
         "version_4": (good[:4] + struct.pack("<I", 4) + good[8:], FORMAT, ["version 4"]),
         "big_endian": (b"GGUF" + struct.pack(">I", 3) + good[8:], UNSUPPORTED, ["big-endian"]),
-        "cut_header": (good[:15], FORMAT, ["tensor count"]), "cut_key": (gguf(key, [])[:40], FORMAT, ["metadata"]),
+        "cut_header": (good[:15], FORMAT, ["tensor count"]),
+        "cut_key": (gguf(key, [])[:40], FORMAT, ["metadata"]),
         "cut_data": (good[:-17], FORMAT, ["tensor t", "beyond"]),
         "n_tensors_max": (gguf(key, [one], n_tensors=2**64 - 1), FORMAT, ["tensor count"]),
         "n_tensors_2_40": (gguf(key, [one], n_tensors=2**40), FORMAT, ["tensor count"]),
         "n_keys_max": (gguf(key, [one], n_keys=2**64 - 1), FORMAT, ["metadata count"]),
         "n_keys_one_more": (gguf(key, [], n_keys=2), FORMAT, ["metadata"]),
-        "key_length_2_63": (b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, huge) + b"abcdefghijklmnop", FORMAT, ["metadata key"]),
+        "key_length_2_63": (
+            b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, huge) + b"abcdefghijklmnop",
+            FORMAT,
+            ["metadata key"],
+        ),
         "string_length_2_63": (with_value((STRING, struct.pack("<Q", huge))), FORMAT, ["key k"]),
         "string_length_max": (with_value((STRING, struct.pack("<Q", 2**64 - 1))), FORMAT, ["key k"]),
         "array_length_2_61": (with_value((ARRAY, struct.pack("<IQ", U64, 2**61))), FORMAT, ["key k"]),
-        "array_of_strings_2_48": (with_value((ARRAY, struct.pack("<IQ", STRING, 2**48))), FORMAT, ["key k"]),
-        "array_of_arrays": (with_value((ARRAY, struct.pack("<IQIQ", ARRAY, 1, U8, 0))), UNSUPPORTED, ["key k", "array of arrays"]),
+        "array_of_strings_2_48": (
+            with_value((ARRAY, struct.pack("<IQ", STRING, 2**48))),
+            FORMAT,
+            ["key k"],
+        ),
+        "array_of_arrays": (
+            with_value((ARRAY, struct.pack("<IQIQ", ARRAY, 1, U8, 0))),
+            UNSUPPORTED,
+            ["key k", "array of arrays"],
+        ),
         "value_type_13": (with_value((13, b"\0" * 8)), FORMAT, ["key k", "13"]),
         "array_type_99": (with_value((ARRAY, struct.pack("<IQ", 99, 0))), FORMAT, ["key k", "99"]),
         "bool_2": (with_value((BOOL, b"\2")), FORMAT, ["key k", "bool"]),
@@ -329,7 +467,10 @@ def bad_plan():
         tensors.append((gguf_name(name), list(reversed(w.shape)), kind, encode(kind, w)[0]))
 
     def key(name, new):
-        return gguf([(k, new if k == name else v) for k, v in keys] + ([] if name in dict(keys) else [(name, new)]), tensors)
+        return gguf(
+            [(k, new if k == name else v) for k, v in keys] + ([] if name in dict(keys) else [(name, new)]),
+            tensors,
+        )
 
     def without_key(name):
         return gguf([kv for kv in keys if kv[0] != name], tensors)
@@ -346,7 +487,11 @@ def bad_plan():
         "no_block_count": (without_key("llama.block_count"), FORMAT, ["llama.block_count"]),
         "block_count_text": (key("llama.block_count", "1"), FORMAT, ["llama.block_count"]),
         "block_count_max": (key("llama.block_count", 2**32 - 1), FORMAT, ["block_count", "4294967295"]),
-        "negative_length": (key("llama.embedding_length", (I32, struct.pack("<i", -32))), FORMAT, ["embedding_length", "-32"]),
+        "negative_length": (
+            key("llama.embedding_length", (I32, struct.pack("<i", -32))),
+            FORMAT,
+            ["embedding_length", "-32"],
+        ),
         "dim_not_32": (key("llama.embedding_length", 36), SHAPE, ["dim", "36"]),
         "heads_0": (key("llama.attention.head_count", 0), SHAPE, ["n_heads"]),
         "heads_per_layer": (key("llama.attention.head_count", [2, 4]), UNSUPPORTED, ["head_count", "layers"]),
@@ -355,16 +500,46 @@ def bad_plan():
         "value_length": (key("llama.attention.value_length", 8), UNSUPPORTED, ["value_length", "8"]),
         "rope_longrope": (key("llama.rope.scaling.type", "longrope"), UNSUPPORTED, ["longrope"]),
         "yarn_without_length": (key("llama.rope.scaling.type", "yarn"), FORMAT, ["original_context_length"]),
-        "odd_rope_freqs": (gguf(keys, tensors + [("rope_freqs.weight", [8], F32, np.array([1, 3, 2, 5, 1, 9, 4, 2], "<f4").tobytes())]),
-                           UNSUPPORTED, ["rope_freqs.weight"]),
-        "rope_freqs_length": (gguf(keys, tensors + [("rope_freqs.weight", [4], F32, b"\0" * 16)]), SHAPE, ["rope_freqs.weight"]),
-        "missing_two": (gguf(keys, [t for t in tensors if "ffn_up" not in t[0] and "attn_q" not in t[0]]), FORMAT,
-                        ["missing: 2 tensors", "blk.0.attn_q.weight", "blk.0.ffn_up.weight"]),
+        "odd_rope_freqs": (
+            gguf(
+                keys,
+                tensors
+                + [("rope_freqs.weight", [8], F32, np.array([1, 3, 2, 5, 1, 9, 4, 2], "<f4").tobytes())],
+            ),
+            UNSUPPORTED,
+            ["rope_freqs.weight"],
+        ),
+        "rope_freqs_length": (
+            gguf(keys, tensors + [("rope_freqs.weight", [4], F32, b"\0" * 16)]),
+            SHAPE,
+            ["rope_freqs.weight"],
+        ),
+        "missing_two": (
+            gguf(keys, [t for t in tensors if "ffn_up" not in t[0] and "attn_q" not in t[0]]),
+            FORMAT,
+            ["missing: 2 tensors", "blk.0.attn_q.weight", "blk.0.ffn_up.weight"],
+        ),
         "no_embedding": (gguf(keys, tensors[1:]), FORMAT, ["token_embd.weight"]),
-        "wrong_shape": (tensor("blk.0.ffn_up.weight", [32, 32], F32, b"\0" * 4096), SHAPE, ["blk.0.ffn_up.weight", "32 × 64"]),
-        "q4_k": (tensor("blk.0.ffn_down.weight", [256, 8], Q4_K, b"\0" * 1152), SHAPE, ["blk.0.ffn_down.weight"]),
-        "extra_tensor": (gguf(keys, tensors + [("blk.0.attn_output.bias", [32], F32, b"\0" * 128)]), UNSUPPORTED, ["blk.0.attn_output.bias"]),
-        "nan_weight": (tensor("blk.0.ffn_up.weight", [32, 64], F32, nan.tobytes()), FORMAT, ["blk.0.ffn_up.weight", "row 3", "nan"]),
+        "wrong_shape": (
+            tensor("blk.0.ffn_up.weight", [32, 32], F32, b"\0" * 4096),
+            SHAPE,
+            ["blk.0.ffn_up.weight", "32 × 64"],
+        ),
+        "q4_k": (
+            tensor("blk.0.ffn_down.weight", [256, 8], Q4_K, b"\0" * 1152),
+            SHAPE,
+            ["blk.0.ffn_down.weight"],
+        ),
+        "extra_tensor": (
+            gguf(keys, tensors + [("blk.0.attn_output.bias", [32], F32, b"\0" * 128)]),
+            UNSUPPORTED,
+            ["blk.0.attn_output.bias"],
+        ),
+        "nan_weight": (
+            tensor("blk.0.ffn_up.weight", [32, 64], F32, nan.tobytes()),
+            FORMAT,
+            ["blk.0.ffn_up.weight", "row 3", "nan"],
+        ),
     }
 
 
@@ -378,22 +553,81 @@ def bad_families():
         keys = [(k, changes.pop(k, v)) for k, v in keys if k not in drop] + list(changes.items())
         tensors = [(n, d, k, tensor.get(n, x) if tensor else x) for n, d, k, x in tensors]
         out[name] = (gguf(keys, tensors), status, mentions)
+
     case("adapter", "qwen3", UNSUPPORTED, ["general.type", "adapter"], {"general.type": "adapter"})
-    case("qwen2_window", "qwen2", UNSUPPORTED, ["sliding_window", "16"], {"qwen2.attention.sliding_window": 16})
+    case(
+        "qwen2_window", "qwen2", UNSUPPORTED, ["sliding_window", "16"], {"qwen2.attention.sliding_window": 16}
+    )
     case("qwen3_experts", "qwen3", UNSUPPORTED, ["expert_count", "mixtures"], {"qwen3.expert_count": 8})
-    case("qwen3_softcap", "qwen3", UNSUPPORTED, ["attn_logit_softcapping"], {"qwen3.attn_logit_softcapping": 50.0})
-    case("qwen3moe", "qwen3", UNSUPPORTED, ["qwen3moe", "qwen35", "gemma3"], {"general.architecture": "qwen3moe"})
+    case(
+        "qwen3_softcap",
+        "qwen3",
+        UNSUPPORTED,
+        ["attn_logit_softcapping"],
+        {"qwen3.attn_logit_softcapping": 50.0},
+    )
+    case(
+        "qwen3moe",
+        "qwen3",
+        UNSUPPORTED,
+        ["qwen3moe", "qwen35", "gemma3"],
+        {"general.architecture": "qwen3moe"},
+    )
     case("qwen35_no_ssm", "qwen35", FORMAT, ["qwen35.ssm.state_size"], drop=["qwen35.ssm.state_size"])
     case("qwen35_inner", "qwen35", SHAPE, ["ssm.inner_size", "130"], {"qwen35.ssm.inner_size": 130})
     case("qwen35_no_heads", "qwen35", SHAPE, ["ssm.time_step_rank"], {"qwen35.ssm.time_step_rank": 0})
-    case("qwen35_interval_0", "qwen35", FORMAT, ["full_attention_interval"], {"qwen35.full_attention_interval": 0})
-    case("qwen35_short_list", "qwen35", FORMAT, ["recurrent_layers", "1 elements"], {"qwen35.attention.recurrent_layers": [True]})
-    case("qwen35_list_of_2", "qwen35", FORMAT, ["recurrent_layers[1]", "2"], {"qwen35.attention.recurrent_layers": [0, 2]})
-    case("qwen35_all_mtp", "qwen35_list_mtp", FORMAT, ["nextn_predict_layers"], {"qwen35.nextn_predict_layers": 4})
-    case("qwen35_ssm_a", "qwen35", FORMAT, ["blk.0.ssm_a", "below 0"], tensor={"blk.0.ssm_a": struct.pack("<4f", -1, -2, 0, -1)})
-    case("qwen35_conv", "qwen35", SHAPE, ["blk.0.ssm_conv1d.weight", "4 × 192"], {"qwen35.ssm.conv_kernel": 3})
-    case("gemma2_local_base", "gemma2", UNSUPPORTED, ["rope.freq_base_swa"], {"gemma2.rope.freq_base_swa": 5000.0})
-    case("gemma3_pattern_text", "gemma3", FORMAT, ["sliding_window_pattern", "string"], {"gemma3.attention.sliding_window_pattern": "6"})
+    case(
+        "qwen35_interval_0",
+        "qwen35",
+        FORMAT,
+        ["full_attention_interval"],
+        {"qwen35.full_attention_interval": 0},
+    )
+    case(
+        "qwen35_short_list",
+        "qwen35",
+        FORMAT,
+        ["recurrent_layers", "1 elements"],
+        {"qwen35.attention.recurrent_layers": [True]},
+    )
+    case(
+        "qwen35_list_of_2",
+        "qwen35",
+        FORMAT,
+        ["recurrent_layers[1]", "2"],
+        {"qwen35.attention.recurrent_layers": [0, 2]},
+    )
+    case(
+        "qwen35_all_mtp",
+        "qwen35_list_mtp",
+        FORMAT,
+        ["nextn_predict_layers"],
+        {"qwen35.nextn_predict_layers": 4},
+    )
+    case(
+        "qwen35_ssm_a",
+        "qwen35",
+        FORMAT,
+        ["blk.0.ssm_a", "below 0"],
+        tensor={"blk.0.ssm_a": struct.pack("<4f", -1, -2, 0, -1)},
+    )
+    case(
+        "qwen35_conv", "qwen35", SHAPE, ["blk.0.ssm_conv1d.weight", "4 × 192"], {"qwen35.ssm.conv_kernel": 3}
+    )
+    case(
+        "gemma2_local_base",
+        "gemma2",
+        UNSUPPORTED,
+        ["rope.freq_base_swa"],
+        {"gemma2.rope.freq_base_swa": 5000.0},
+    )
+    case(
+        "gemma3_pattern_text",
+        "gemma3",
+        FORMAT,
+        ["sliding_window_pattern", "string"],
+        {"gemma3.attention.sliding_window_pattern": "6"},
+    )
     case("gemma3n", "gemma3", UNSUPPORTED, ["gemma3n"], {"general.architecture": "gemma3n"})
     return out
 
@@ -407,7 +641,9 @@ def main():
     for stage, cases in (("parse", bad_parse()), ("plan", bad_plan())):
         for name, (data, status, mentions) in cases.items():
             (OUT / f"bad_{name}.gguf").write_bytes(data)
-            entries.append({"file": f"bad_{name}.gguf", "stage": stage, "status": status, "mentions": mentions})
+            entries.append(
+                {"file": f"bad_{name}.gguf", "stage": stage, "status": status, "mentions": mentions}
+            )
     (OUT / "manifest.json").write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
 
 

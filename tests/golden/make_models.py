@@ -35,7 +35,11 @@ CHECKPOINTS = {
     "llama_linear-q4": ("llama_linear", Q4, ["f32"]),
     "llama_yarn-q8": ("llama_yarn", Q8, ["f16"]),
     "llama_yarn-q4": ("llama_yarn", Q4 | F16, ["f16"]),
-    "llama_yarn_af-q4": ("llama_yarn_af", Q4 | F16 | dict(q8_mask=2 | 8 | 64), ["f16"]),   # wcls, wv and w2 in Q8_0
+    "llama_yarn_af-q4": (
+        "llama_yarn_af",
+        Q4 | F16 | dict(q8_mask=2 | 8 | 64),
+        ["f16"],
+    ),  # wcls, wv and w2 in Q8_0
     "mistral_nemo-q4": ("mistral_nemo", Q4 | F16, ["f16"]),
     "mistral_swa-q8": ("mistral_swa", Q8 | F16, ["f16"]),
     "mistral_swa-q4": ("mistral_swa", Q4, ["f32", "q8_0"]),
@@ -43,15 +47,31 @@ CHECKPOINTS = {
     "qwen3_5_v8-q4": ("qwen3_5_v8", Q4, ["f16"]),
 }
 
-YARN = dict(rope_type=3, rope_factor=4, rope_low_freq_factor=32, rope_high_freq_factor=1, rope_orig_max_seq=64,
-            rope_attn_factor=1.25)
+YARN = dict(
+    rope_type=3,
+    rope_factor=4,
+    rope_low_freq_factor=32,
+    rope_high_freq_factor=1,
+    rope_orig_max_seq=64,
+    rope_attn_factor=1.25,
+)
 LIN = dict(lin_k_heads=2, lin_v_heads=4, lin_k_dim=16, lin_v_dim=16, lin_conv=4)
 TIED = dict(shared_classifier=1)
 
 
 def shape(dim, layers, heads, kv_heads, head_dim, hidden, vocab, **more):
-    return dict(dim=dim, n_layers=layers, n_heads=heads, n_kv_heads=kv_heads, head_dim=head_dim, hidden_dim=hidden,
-                vocab=vocab) | more
+    return (
+        dict(
+            dim=dim,
+            n_layers=layers,
+            n_heads=heads,
+            n_kv_heads=kv_heads,
+            head_dim=head_dim,
+            hidden_dim=hidden,
+            vocab=vocab,
+        )
+        | more
+    )
 
 
 # file name -> (header fields, layer flags, seed)
@@ -63,33 +83,169 @@ RANDOM = {
     # head_dim 20 and biases, 9 blocks per row in w2: the ninth goes to lane 0 again
     "head20-bias-q4": (shape(32, 2, 8, 2, 20, 288, 50, qkv_bias=1) | Q4 | F16, None, 3),
     # Gemma 2: window on even layers, softcaps, GELU, four norms, scaled embedding, own score factor
-    "gemma2-like-q4": (shape(32, 3, 4, 2, 24, 96, 61, sliding_window=10, act=1, post_norms=1, embed_scale=5.656854,
-                             attn_scale=0.125, attn_softcap=2.0, final_softcap=3.0) | TIED | Q4, [1, 0, 1], 4),
+    "gemma2-like-q4": (
+        shape(
+            32,
+            3,
+            4,
+            2,
+            24,
+            96,
+            61,
+            sliding_window=10,
+            act=1,
+            post_norms=1,
+            embed_scale=5.656854,
+            attn_scale=0.125,
+            attn_softcap=2.0,
+            final_softcap=3.0,
+        )
+        | TIED
+        | Q4,
+        [1, 0, 1],
+        4,
+    ),
     # Gemma 3: q/k norms, local base without scaling, linear scaling on the full layer; a window longer than a page
-    "gemma3-like-q8": (shape(32, 3, 2, 1, 32, 64, 100, sliding_window=70, act=1, post_norms=1, qk_norm=1,
-                             embed_scale=5.656854, rope_theta=1e6, rope_local_theta=1e4, rope_type=2, rope_factor=8)
-                       | TIED | Q8 | F16, [3, 0, 3], 5),
+    "gemma3-like-q8": (
+        shape(
+            32,
+            3,
+            2,
+            1,
+            32,
+            64,
+            100,
+            sliding_window=70,
+            act=1,
+            post_norms=1,
+            qk_norm=1,
+            embed_scale=5.656854,
+            rope_theta=1e6,
+            rope_local_theta=1e4,
+            rope_type=2,
+            rope_factor=8,
+        )
+        | TIED
+        | Q8
+        | F16,
+        [3, 0, 3],
+        5,
+    ),
     # SmolLM3: layers without RoPE, one of them windowed; window of exactly a page
-    "norope-q8": (shape(32, 3, 4, 1, 16, 96, 40, sliding_window=64, rope_theta=2e6) | TIED | Q8, [0, 4, 5], 6),
+    "norope-q8": (
+        shape(32, 3, 4, 1, 16, 96, 40, sliding_window=64, rope_theta=2e6) | TIED | Q8,
+        [0, 4, 5],
+        6,
+    ),
     # Qwen3.5's attention layers alone: gate, partial rotation, q/k norms; yarn; a window of one position; mixed classes
-    "gate-yarn-q4": (shape(64, 2, 2, 1, 32, 32, 33, rot_dim=12, attn_gate=1, qk_norm=1, sliding_window=1)
-                     | YARN | Q4 | F16 | dict(q8_mask=1 | 4 | 16 | 32), [0, 1], 7),
+    "gate-yarn-q4": (
+        shape(64, 2, 2, 1, 32, 32, 33, rot_dim=12, attn_gate=1, qk_norm=1, sliding_window=1)
+        | YARN
+        | Q4
+        | F16
+        | dict(q8_mask=1 | 4 | 16 | 32),
+        [0, 1],
+        7,
+    ),
     # everything at once that may stand together
-    "all-q4": (shape(32, 2, 4, 2, 24, 64, 90, rot_dim=10, qkv_bias=1, qk_norm=1, post_norms=1, act=1, attn_gate=1,
-                     embed_scale=5.5, attn_scale=0.3, attn_softcap=1.5, final_softcap=2.5, sliding_window=20,
-                     rope_local_theta=500.0) | YARN | Q4, [0, 3], 8),
-    "linear-q8": (shape(32, 3, 2, 1, 16, 64, 60, rot_dim=8, attn_gate=1, qk_norm=1) | LIN | TIED | Q8, [8, 0, 8], 9),
-    "linear-q4": (shape(32, 2, 2, 2, 16, 32, 48, lin_k_heads=4, lin_v_heads=8, lin_k_dim=6, lin_v_dim=20, lin_conv=3)
-                  | Q4 | F16, [8, 8], 10),
+    "all-q4": (
+        shape(
+            32,
+            2,
+            4,
+            2,
+            24,
+            64,
+            90,
+            rot_dim=10,
+            qkv_bias=1,
+            qk_norm=1,
+            post_norms=1,
+            act=1,
+            attn_gate=1,
+            embed_scale=5.5,
+            attn_scale=0.3,
+            attn_softcap=1.5,
+            final_softcap=2.5,
+            sliding_window=20,
+            rope_local_theta=500.0,
+        )
+        | YARN
+        | Q4,
+        [0, 3],
+        8,
+    ),
+    "linear-q8": (
+        shape(32, 3, 2, 1, 16, 64, 60, rot_dim=8, attn_gate=1, qk_norm=1) | LIN | TIED | Q8,
+        [8, 0, 8],
+        9,
+    ),
+    "linear-q4": (
+        shape(32, 2, 2, 2, 16, 32, 48, lin_k_heads=4, lin_v_heads=8, lin_k_dim=6, lin_v_dim=20, lin_conv=3)
+        | Q4
+        | F16,
+        [8, 8],
+        10,
+    ),
     # no other layers; one value head a key head, dk below dv, no history: a convolution of one tap; values not q_dim
-    "linear-only-q8": (shape(32, 3, 1, 1, 32, 32, 37, lin_k_heads=4, lin_v_heads=4, lin_k_dim=5, lin_v_dim=24, lin_conv=1)
-                       | TIED | Q8 | F16, [8, 8, 8], 12),
+    "linear-only-q8": (
+        shape(32, 3, 1, 1, 32, 32, 37, lin_k_heads=4, lin_v_heads=4, lin_k_dim=5, lin_v_dim=24, lin_conv=1)
+        | TIED
+        | Q8
+        | F16,
+        [8, 8, 8],
+        12,
+    ),
     # one key head for four value heads of 72: three slices, the last of one vector; channels not a multiple of 8
-    "linear-wide-q4": (shape(32, 2, 2, 1, 16, 32, 41, rot_dim=6, qk_norm=1, attn_gate=1, lin_k_heads=1, lin_v_heads=4,
-                             lin_k_dim=33, lin_v_dim=72, lin_conv=2) | TIED | Q4, [8, 0], 13),
+    "linear-wide-q4": (
+        shape(
+            32,
+            2,
+            2,
+            1,
+            16,
+            32,
+            41,
+            rot_dim=6,
+            qk_norm=1,
+            attn_gate=1,
+            lin_k_heads=1,
+            lin_v_heads=4,
+            lin_k_dim=33,
+            lin_v_dim=72,
+            lin_conv=2,
+        )
+        | TIED
+        | Q4,
+        [8, 0],
+        13,
+    ),
     # five taps, and beside the linear layer a windowed and a full one; four norms, biases
-    "linear-window-q4": (shape(32, 3, 2, 1, 16, 64, 45, sliding_window=33, post_norms=1, qkv_bias=1, rope_theta=1e5,
-                               lin_k_heads=2, lin_v_heads=4, lin_k_dim=8, lin_v_dim=8, lin_conv=5) | TIED | Q4 | F16, [1, 8, 0], 14),
+    "linear-window-q4": (
+        shape(
+            32,
+            3,
+            2,
+            1,
+            16,
+            64,
+            45,
+            sliding_window=33,
+            post_norms=1,
+            qkv_bias=1,
+            rope_theta=1e5,
+            lin_k_heads=2,
+            lin_v_heads=4,
+            lin_k_dim=8,
+            lin_v_dim=8,
+            lin_conv=5,
+        )
+        | TIED
+        | Q4
+        | F16,
+        [1, 8, 0],
+        14,
+    ),
     # an infinite scale in the embedding of token 5: NaN logits while the windows still see it, finite before and after
     "nan-q4": (shape(32, 2, 2, 1, 16, 32, 97, sliding_window=4) | Q4, None, 11),
 }
@@ -140,8 +296,12 @@ def write_oracle(path, oracle):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkpoints", required=True, help="folder of the tiny checkpoints, one folder each")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--checkpoints", required=True, help="folder of the tiny checkpoints, one folder each"
+    )
     parser.add_argument("--out", default=str(HERE.parent / "data" / "models"))
     parser.add_argument("--only", nargs="*", help="names of models")
     args = parser.parse_args()

@@ -22,13 +22,22 @@ def rows():
     """Rows that tempt: ordinary weights, sizes from denormal to huge, ties, halves, spikes, blocks of different sizes."""
     rng = np.random.RandomState(5)
     normal = rng.standard_normal((16, COLS)).astype(np.float32)
-    out = [*normal[:6] * np.float32(0.02), normal[6] * np.float32(1e-7), normal[7] * np.float32(1e-20), normal[8] * np.float32(1e-36),
-           normal[9] * np.float32(1e-40), normal[10] * np.float32(1e10), normal[11] * np.float32(5e5)]
+    out = [
+        *normal[:6] * np.float32(0.02),
+        normal[6] * np.float32(1e-7),
+        normal[7] * np.float32(1e-20),
+        normal[8] * np.float32(1e-36),
+        normal[9] * np.float32(1e-40),
+        normal[10] * np.float32(1e10),
+        normal[11] * np.float32(5e5),
+    ]
     out.append(np.zeros(COLS, np.float32))
     spike = np.zeros(COLS, np.float32)
     spike[::32] = rng.standard_normal(9)
     out.append(spike)
-    ties = rng.choice(np.array([-1, 1, 0.5, -0.5, 0], np.float32), COLS)  # the first of equal magnitudes decides the sign
+    ties = rng.choice(
+        np.array([-1, 1, 0.5, -0.5, 0], np.float32), COLS
+    )  # the first of equal magnitudes decides the sign
     out.append(ties)
     out.append((np.arange(COLS) % 17 - 8).astype(np.float32) / 2)  # halves between levels
     half = ((np.arange(COLS) % 255 - 127) / np.float32(2)).astype(np.float32)
@@ -51,20 +60,36 @@ def main():
     importance = np.maximum(np.random.RandomState(6).gamma(0.5, 2, COLS), 0.001).astype(np.float32)
     cases, data = [], b""
     for f16 in (False, True):
-        for kind, rule, weighted in (("q8", "", False), ("q4", "search", False), ("q4", "search", True), ("q4", "round", False)):
+        for kind, rule, weighted in (
+            ("q8", "", False),
+            ("q4", "search", False),
+            ("q4", "search", True),
+            ("q4", "round", False),
+        ):
             source = x16 if f16 else x
             if kind == "q8":
                 quant = quantize_q8(source, f16)
             else:
                 quant = quantize_q4(source, f16, rule, importance if weighted else None)
             q, d = quant.q.tobytes(), quant.d.tobytes()
-            cases.append({"kind": kind, "rule": rule, "f16": f16, "importance": weighted, "q_bytes": len(q), "d_bytes": len(d)})
+            cases.append(
+                {
+                    "kind": kind,
+                    "rule": rule,
+                    "f16": f16,
+                    "importance": weighted,
+                    "q_bytes": len(q),
+                    "d_bytes": len(d),
+                }
+            )
             data += q + d
     (OUT / "inputs_f32.bin").write_bytes(x.tobytes())
     (OUT / "inputs_f16.bin").write_bytes(x16.tobytes())
     (OUT / "importance.bin").write_bytes(importance.tobytes())
     (OUT / "expected.bin").write_bytes(data)
-    (OUT / "cases.json").write_text(json.dumps({"rows": len(x), "cols": COLS, "cases": cases}, indent=1) + "\n")
+    (OUT / "cases.json").write_text(
+        json.dumps({"rows": len(x), "cols": COLS, "cases": cases}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

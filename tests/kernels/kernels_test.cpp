@@ -21,12 +21,15 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 const float kNaN = std::nanf("");
 
-bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (a != a && b != b); }
+bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (a != a && b != b);
+}
 
 void expect_same(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i)
-    ASSERT_TRUE(same_bits(got[i], want[i])) << what << " [" << i << "]: got " << got[i] << ", want " << want[i];
+    ASSERT_TRUE(same_bits(got[i], want[i]))
+        << what << " [" << i << "]: got " << got[i] << ", want " << want[i];
 }
 
 float fold8(const float* a) { return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
@@ -46,7 +49,9 @@ class Aligned {
   }
 
  private:
-  std::size_t offset() const { return 64 + (64 - reinterpret_cast<std::uintptr_t>(storage_.data()) % 64) % 64; }
+  std::size_t offset() const {
+    return 64 + (64 - reinterpret_cast<std::uintptr_t>(storage_.data()) % 64) % 64;
+  }
   std::size_t bytes_;
   std::vector<std::uint8_t> storage_;
 };
@@ -58,8 +63,8 @@ std::vector<float> random_floats(std::size_t n, std::mt19937& rng, float sigma =
   return x;
 }
 
-/// A matrix with random quants over the whole range and adversarial scales; owns its bytes; the quants have an odd start, the scales one
-/// that is aligned to a float and no more.
+/// A matrix with random quants over the whole range and adversarial scales; owns its bytes; the quants have
+/// an odd start, the scales one that is aligned to a float and no more.
 struct TestMatrix {
   Matrix view;
   std::vector<std::uint8_t> q, d;
@@ -112,7 +117,8 @@ Quantized quantize(const float* x, std::size_t cols) {
   Quantized out{std::vector<int>(cols), std::vector<float>(cols / 32)};
   for (std::size_t b = 0; b < cols / 32; ++b) {
     std::uint32_t top = 0;
-    for (int i = 0; i < 32; ++i) top = std::max(top, std::bit_cast<std::uint32_t>(x[b * 32 + i]) & 0x7fffffffu);
+    for (int i = 0; i < 32; ++i)
+      top = std::max(top, std::bit_cast<std::uint32_t>(x[b * 32 + i]) & 0x7fffffffu);
     const float amax = std::bit_cast<float>(top);
     if (!(top < 0x7f800000u)) {
       out.d[b] = kNaN;
@@ -189,7 +195,9 @@ TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
     for (const bool q4 : {false, true})
       for (const bool f16 : {false, true})
         for (const bool nasty : {false, true}) {
-          const std::size_t rows = 69, n = 11;  // tiles of 16 and of 32 rows with ends; activation rows by 2, 4, 6 and the rest
+          const std::size_t
+              rows = 69,
+              n = 11;  // tiles of 16 and of 32 rows with ends; activation rows by 2, 4, 6 and the rest
           const TestMatrix w(rows, cols, q4, f16, rng_, nasty);
           const std::size_t stride = kernels_->activation_bytes(cols);
           ASSERT_EQ(stride % 64, 0u);
@@ -206,11 +214,14 @@ TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
           }
           const std::string what = fmt::format("cols {} q4 {} f16 {} nasty {}", cols, q4, f16, nasty);
           expect_same(by_gemv, want, "gemv " + what);
-          kernels_->gemm(w.view, 0, 16, acts.data(), n, by_gemm.data(), rows + 3, scratch.data(), scratch.size(), nullptr);
-          kernels_->gemm(w.view, 16, rows, acts.data(), n, by_gemm.data() + 16, rows + 3, scratch.data(), scratch.size(), nullptr);
+          kernels_->gemm(w.view, 0, 16, acts.data(), n, by_gemm.data(), rows + 3, scratch.data(),
+                         scratch.size(), nullptr);
+          kernels_->gemm(w.view, 16, rows, acts.data(), n, by_gemm.data() + 16, rows + 3, scratch.data(),
+                         scratch.size(), nullptr);
           std::vector<float> gemm_rows;
           for (std::size_t t = 0; t < n; ++t) {
-            gemm_rows.insert(gemm_rows.end(), by_gemm.begin() + t * (rows + 3), by_gemm.begin() + t * (rows + 3) + rows);
+            gemm_rows.insert(gemm_rows.end(), by_gemm.begin() + t * (rows + 3),
+                             by_gemm.begin() + t * (rows + 3) + rows);
             for (std::size_t i = rows; i < rows + 3; ++i) ASSERT_EQ(by_gemm[t * (rows + 3) + i], 7.0f);
           }
           expect_same(gemm_rows, want, "gemm " + what);
@@ -235,11 +246,13 @@ TEST_P(EachKernels, ScratchDoesNotMatter) {
       for (const std::size_t bytes : {tile, tile * 5 / 2, tile * 6, stride * n - 64, stride * n}) {
         Aligned scratch(bytes);
         std::vector<float> got(n * (rows + 3), 7.0f);
-        kernels_->gemm(w.view, 0, rows, acts.data(), n, got.data(), rows + 3, scratch.data(), scratch.size(), w.view.q);
+        kernels_->gemm(w.view, 0, rows, acts.data(), n, got.data(), rows + 3, scratch.data(), scratch.size(),
+                       w.view.q);
         for (std::size_t t = 0; t < n; ++t) {
           const auto row = got.begin() + static_cast<std::ptrdiff_t>(t * (rows + 3));
           expect_same({row, row + static_cast<std::ptrdiff_t>(rows)},
-                      {want.begin() + static_cast<std::ptrdiff_t>(t * rows), want.begin() + static_cast<std::ptrdiff_t>((t + 1) * rows)},
+                      {want.begin() + static_cast<std::ptrdiff_t>(t * rows),
+                       want.begin() + static_cast<std::ptrdiff_t>((t + 1) * rows)},
                       fmt::format("row {} of {}, scratch {}", t, rows, bytes));
           for (std::size_t i = rows; i < rows + 3; ++i) ASSERT_EQ(got[t * (rows + 3) + i], 7.0f);
         }
@@ -251,10 +264,11 @@ TEST_P(EachKernels, ScratchDoesNotMatter) {
 TEST_P(EachKernels, ExtremeQuantsAreExact) {
   const std::size_t cols = 320;
   // Signs that fill the partial sums of int16 to their limits, whichever columns these take together.
-  const std::function<bool(std::size_t)> negative[] = {[](std::size_t) { return false; },        [](std::size_t) { return true; },
-                                                       [](std::size_t i) { return i % 3 == 0; }, [](std::size_t i) { return i % 2 == 0; },
-                                                       [](std::size_t i) { return i % 4 < 2; },  [](std::size_t i) { return i % 32 < 16; },
-                                                       [](std::size_t i) { return i % 16 < 8; }};
+  const std::function<bool(std::size_t)> negative[] = {
+      [](std::size_t) { return false; },        [](std::size_t) { return true; },
+      [](std::size_t i) { return i % 3 == 0; }, [](std::size_t i) { return i % 2 == 0; },
+      [](std::size_t i) { return i % 4 < 2; },  [](std::size_t i) { return i % 32 < 16; },
+      [](std::size_t i) { return i % 16 < 8; }};
   for (const int byte : {0x80, 0x7f, 0x81, 0x00, 0xff, 0x0f, 0xf0})
     for (const auto& is_negative : negative)
       for (const float sign : {1.0f, -1.0f})
@@ -267,7 +281,8 @@ TEST_P(EachKernels, ExtremeQuantsAreExact) {
           kernels_->quantize_activation(x.data(), cols, act.data());
           std::vector<float> got(16), tile(16), want(16);
           kernels_->gemv(w.view, 0, 16, act.data(), got.data(), nullptr);
-          kernels_->gemm(w.view, 0, 16, act.data(), 1, tile.data(), 16, scratch.data(), scratch.size(), nullptr);
+          kernels_->gemm(w.view, 0, 16, act.data(), 1, tile.data(), 16, scratch.data(), scratch.size(),
+                         nullptr);
           const Quantized q = quantize(x.data(), cols);
           for (std::size_t r = 0; r < 16; ++r) want[r] = reference_row(w, r, q);
           expect_same(got, want, "gemv");
@@ -312,10 +327,18 @@ TEST_P(EachKernels, ElementwiseFollowsA4) {
       expect_same(got, want, what);
     };
     check("add", [&](float* g) { kernels_->add(g, y.data(), n); }, [](float a, float b) { return a + b; });
-    check("silu", [&](float* g) { kernels_->silu_mul(g, g, y.data(), n); }, [](float a, float b) { return (a * sigmoid(a)) * b; });
-    check("gelu", [&](float* g) { kernels_->gelu_mul(g, g, y.data(), n); }, [](float a, float b) { return gelu(a) * b; });
-    check("gate", [&](float* g) { kernels_->sigmoid_mul(g, y.data(), n); }, [](float a, float b) { return a * sigmoid(b); });
-    check("softcap", [&](float* g) { kernels_->softcap(g, 30, n); }, [](float a, float) { return 30 * math::tanh(a / 30); });
+    check(
+        "silu", [&](float* g) { kernels_->silu_mul(g, g, y.data(), n); },
+        [](float a, float b) { return (a * sigmoid(a)) * b; });
+    check(
+        "gelu", [&](float* g) { kernels_->gelu_mul(g, g, y.data(), n); },
+        [](float a, float b) { return gelu(a) * b; });
+    check(
+        "gate", [&](float* g) { kernels_->sigmoid_mul(g, y.data(), n); },
+        [](float a, float b) { return a * sigmoid(b); });
+    check(
+        "softcap", [&](float* g) { kernels_->softcap(g, 30, n); },
+        [](float a, float) { return 30 * math::tanh(a / 30); });
     check("divide", [&](float* g) { kernels_->divide(g, 3, n); }, [](float a, float) { return a / 3; });
   }
 }
@@ -358,7 +381,8 @@ TEST_P(EachKernels, ToF16RoundsToNearestEven) {
   }
 }
 
-/// Every f16 once, as scales of a matrix of which each row has one weight that is not 0, and so as the products of that row.
+/// Every f16 once, as scales of a matrix of which each row has one weight that is not 0, and so as the
+/// products of that row.
 TEST_P(EachKernels, EveryF16ScaleIsExact) {
   const std::size_t cols = 256, rows = 65536 / 8;
   std::vector<std::uint8_t> q(rows * cols, 0);
@@ -389,8 +413,8 @@ struct PageResult {
   float m, l;
   std::vector<float> o;
 };
-PageResult reference_page(const float* q, const std::vector<float>& k, const std::vector<float>& v, int dim, int first, int last,
-                          float scale, float cap) {
+PageResult reference_page(const float* q, const std::vector<float>& k, const std::vector<float>& v, int dim,
+                          int first, int last, float scale, float cap) {
   PageResult r{-kInf, 0, std::vector<float>(dim)};
   float s[kPage], lanes[8] = {};
   for (int j = first; j < last; ++j) {
@@ -421,7 +445,9 @@ float reference_kv_block(const float* x, std::size_t n, std::int8_t* q) {
   const float d = finite ? f16_to_float(float_to_f16(amax / 127)) : kNaN;
   for (std::size_t i = 0; i < n; ++i) {
     const float y = x[i] * (1 / d);
-    q[i] = d > 0 && d < kInf ? static_cast<std::int8_t>(std::min(127, std::max(-127, static_cast<int>(y + std::copysign(0.5f, y))))) : 0;
+    q[i] = d > 0 && d < kInf ? static_cast<std::int8_t>(std::min(
+                                   127, std::max(-127, static_cast<int>(y + std::copysign(0.5f, y)))))
+                             : 0;
   }
   return d < kInf ? d : kNaN;
 }
@@ -469,7 +495,8 @@ TEST_P(EachKernels, KeysAndValuesToQ8FollowA6) {
         std::vector<std::uint16_t> scales(blocks + 1, 77);
         kernels_->quantize_kv(x.data(), n, got.data(), scales.data());
         for (std::size_t b = 0; b < blocks; ++b) {
-          const float d = reference_kv_block(x.data() + b * 32, std::min<std::size_t>(32, n - b * 32), want.data() + b * 32);
+          const float d = reference_kv_block(x.data() + b * 32, std::min<std::size_t>(32, n - b * 32),
+                                             want.data() + b * 32);
           ASSERT_TRUE(same_bits(f16_to_float(scales[b]), d)) << n << " " << sigma << " " << round;
         }
         ASSERT_TRUE(std::equal(want.begin(), want.end(), got.begin())) << n << " " << sigma << " " << round;
@@ -518,14 +545,17 @@ TEST_P(EachKernels, AttentionPageFollowsA6) {
                                        {8, 14}}) {
           Aligned scratch(attend_scratch(dim, nq) * sizeof(float));
           std::vector<float> m(nq), l(nq), o(nq * stride);
-          kernels_->attend_page({rows + from, first + from, last + from, nq, dim, keys[static_cast<int>(type)],
-                                 values[static_cast<int>(type)], nq == 2 ? k.data() : nullptr, type, 0.3f, cap,
+          kernels_->attend_page({rows + from, first + from, last + from, nq, dim,
+                                 keys[static_cast<int>(type)], values[static_cast<int>(type)],
+                                 nq == 2 ? k.data() : nullptr, type, 0.3f, cap,
                                  static_cast<float*>(scratch.data()), m.data(), l.data(), o.data(), stride});
           ASSERT_TRUE(scratch.intact());
           for (int i = 0; i < nq; ++i) {
-            const PageResult want = reference_page(rows[from + i], k, v, dim, first[from + i], last[from + i], 0.3f, cap);
+            const PageResult want =
+                reference_page(rows[from + i], k, v, dim, first[from + i], last[from + i], 0.3f, cap);
             ASSERT_TRUE(same_bits(m[i], want.m) && same_bits(l[i], want.l)) << dim << " " << i;
-            expect_same({o.begin() + i * stride, o.begin() + i * stride + dim}, want.o, fmt::format("o dim {} query {}", dim, i));
+            expect_same({o.begin() + i * stride, o.begin() + i * stride + dim}, want.o,
+                        fmt::format("o dim {} query {}", dim, i));
           }
         }
       }
@@ -537,14 +567,16 @@ TEST_P(EachKernels, PagesMerge) {
     for (std::size_t nq = 0; nq <= 19; ++nq) {
       const std::size_t stride = dim + 3;
       std::vector<float> M(nq), m(nq), L = random_floats(nq, rng_), l = random_floats(nq, rng_);
-      for (std::size_t i = 0; i < nq; ++i) M[i] = ms[(i + dim) % ms.size()], m[i] = ms[(i * 3 + nq) % ms.size()];
+      for (std::size_t i = 0; i < nq; ++i)
+        M[i] = ms[(i + dim) % ms.size()], m[i] = ms[(i * 3 + nq) % ms.size()];
       std::vector<float> O = random_floats(nq * stride, rng_), o = random_floats(nq * stride, rng_);
       std::vector<float> want_M(nq), want_L(nq), want = O;
       for (std::size_t i = 0; i < nq; ++i) {
         want_M[i] = M[i] > m[i] ? M[i] : m[i];
         const float a = math::exp(M[i] - want_M[i]), b = math::exp(m[i] - want_M[i]);
         want_L[i] = L[i] * a + l[i] * b;
-        for (std::size_t d = 0; d < dim; ++d) want[i * stride + d] = O[i * stride + d] * a + o[i * stride + d] * b;
+        for (std::size_t d = 0; d < dim; ++d)
+          want[i * stride + d] = O[i * stride + d] * a + o[i * stride + d] * b;
       }
       kernels_->attend_merge({nq, dim, M.data(), L.data(), O.data(), m.data(), l.data(), o.data(), stride});
       expect_same(M, want_M, "M");
@@ -559,15 +591,19 @@ TEST_P(EachKernels, CausalConvolutionFollowsA7) {
       for (const std::size_t count : {1u, 2u, 9u}) {
         const std::size_t stride = (channels + 7) / 8 * 8 + 8, past = n_taps - 1;
         const std::vector<float> taps = random_floats(channels * n_taps, rng_);
-        std::vector<float> rows = random_floats((past + count) * stride, rng_), y(count * stride, 7.0f);  // history, then inputs
+        std::vector<float> rows = random_floats((past + count) * stride, rng_),
+                           y(count * stride, 7.0f);  // history, then inputs
         rows[stride / 2] = kInf;
         rows[rows.size() - stride] = kNaN;
-        kernels_->causal_conv({channels, n_taps, count, taps.data(), rows.data(), rows.data() + past * stride, y.data(), stride});
+        kernels_->causal_conv({channels, n_taps, count, taps.data(), rows.data(), rows.data() + past * stride,
+                               y.data(), stride});
         for (std::size_t p = 0; p < count; ++p) {
           for (std::size_t c = 0; c < channels; ++c) {
             float sum = 0;
-            for (std::size_t t = 0; t < n_taps; ++t) sum = sum + taps[c * n_taps + t] * rows[(p + t) * stride + c];
-            ASSERT_TRUE(same_bits(y[p * stride + c], sum * sigmoid(sum))) << channels << " " << n_taps << " " << p << " " << c;
+            for (std::size_t t = 0; t < n_taps; ++t)
+              sum = sum + taps[c * n_taps + t] * rows[(p + t) * stride + c];
+            ASSERT_TRUE(same_bits(y[p * stride + c], sum * sigmoid(sum)))
+                << channels << " " << n_taps << " " << p << " " << c;
           }
           for (std::size_t c = stride - 8; c < stride; ++c) ASSERT_EQ(y[p * stride + c], 7.0f);
         }
@@ -594,10 +630,13 @@ TEST_P(EachKernels, DeltaRuleFollowsA7) {
     for (const std::size_t width : {1u, 4u, 8u, 12u, 16u, 20u, 24u, 31u, 32u})
       for (const std::size_t count : {1u, 2u, 5u})
         for (const bool nasty : {false, true}) {
-          const std::size_t stride = 2 * dk + width + 3, padded = (width + 7) / 8 * 8, gates = 3, o_stride = width + 1;
-          std::vector<float> qkv = random_floats(count * stride, rng_), beta = random_floats(count * gates, rng_),
+          const std::size_t stride = 2 * dk + width + 3, padded = (width + 7) / 8 * 8, gates = 3,
+                            o_stride = width + 1;
+          std::vector<float> qkv = random_floats(count * stride, rng_),
+                             beta = random_floats(count * gates, rng_),
                              g = random_floats(count * gates, rng_);
-          std::vector<float> state = random_floats(dk * padded, rng_), o(count * o_stride, 7.0f), want_o = o, want = state;
+          std::vector<float> state = random_floats(dk * padded, rng_), o(count * o_stride, 7.0f), want_o = o,
+                             want = state;
           if (nasty) {
             state[width / 2] = want[width / 2] = kInf;
             qkv[2 * dk] = kNaN;
@@ -620,16 +659,18 @@ TEST_P(EachKernels, DeltaRuleFollowsA7) {
               want_o[p * o_stride + j] = out;
             }
           }
-          kernels_->delta_rule({count, dk, width, qkv.data(), qkv.data() + dk, qkv.data() + 2 * dk, stride, beta.data(), g.data(), gates,
-                                state.data(), o.data(), o_stride});
+          kernels_->delta_rule({count, dk, width, qkv.data(), qkv.data() + dk, qkv.data() + 2 * dk, stride,
+                                beta.data(), g.data(), gates, state.data(), o.data(), o_stride});
           const std::string what = fmt::format("dk {} width {} count {} nasty {}", dk, width, count, nasty);
           expect_same(o, want_o, "o " + what);  // with what lies between the rows
           for (std::size_t i = 0; i < dk; ++i)
-            for (std::size_t j = 0; j < width; ++j) ASSERT_TRUE(same_bits(state[i * padded + j], want[i * padded + j])) << what;
+            for (std::size_t j = 0; j < width; ++j)
+              ASSERT_TRUE(same_bits(state[i * padded + j], want[i * padded + j])) << what;
         }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, EachKernels, testing::ValuesIn(all_names()), [](const auto& isa) { return std::string(isa.param); });
+INSTANTIATE_TEST_SUITE_P(Isa, EachKernels, testing::ValuesIn(all_names()),
+                         [](const auto& isa) { return std::string(isa.param); });
 
 TEST(ChooseKernels, ForcedSetRunsOrFails) {
   EXPECT_STREQ(choose_kernels("scalar").name, "scalar");

@@ -1,4 +1,5 @@
-// The intrinsics of AVX-512 and VNNI in terms of AVX2, for tests on CPUs without them (KRAFLA_SIMDE). Included before a target file.
+// The intrinsics of AVX-512 and VNNI in terms of AVX2, for tests on CPUs without them (KRAFLA_SIMDE).
+// Included before a target file.
 #pragma once
 
 #define KRAFLA_NO_SETTLE  // a vector of 64 bytes is in no register
@@ -21,15 +22,18 @@ static inline __attribute__((always_inline)) simde__m512 krafla_cvtepi32_ps(simd
 }
 #define _mm512_cvtph_ps(a) krafla_cvtph_ps(a)
 static inline __attribute__((always_inline)) simde__m512 krafla_cvtph_ps(simde__m256i a) {
-  const __m256 low = _mm256_cvtph_ps(_mm256_castsi256_si128(a)), high = _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1));
+  const __m256 low = _mm256_cvtph_ps(_mm256_castsi256_si128(a)),
+               high = _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1));
   return simde_mm512_insertf32x8(simde_mm512_castps256_ps512(low), high, 1);
 }
-#define _mm512_shuffle_epi32(a, order)                                                                                         \
-  simde_mm512_inserti64x4(                                                                                                     \
-      simde_mm512_castsi256_si512(simde_mm256_shuffle_epi32(simde_mm512_extracti64x4_epi64((a), 0), static_cast<int>(order))), \
+#define _mm512_shuffle_epi32(a, order)                                                                 \
+  simde_mm512_inserti64x4(                                                                             \
+      simde_mm512_castsi256_si512(                                                                     \
+          simde_mm256_shuffle_epi32(simde_mm512_extracti64x4_epi64((a), 0), static_cast<int>(order))), \
       simde_mm256_shuffle_epi32(simde_mm512_extracti64x4_epi64((a), 1), static_cast<int>(order)), 1)
 #define _mm512_maskz_loadu_epi8(mask, p) krafla_maskz_loadu_epi8(mask, p)
-static inline simde__m512i krafla_maskz_loadu_epi8(unsigned long long mask, const void* p) {  // touches no byte that is masked away
+static inline simde__m512i krafla_maskz_loadu_epi8(unsigned long long mask,
+                                                   const void* p) {  // touches no byte that is masked away
   unsigned char bytes[64] = {};
   for (int i = 0; i < 64; ++i)
     if ((mask >> i & 1) != 0) bytes[i] = static_cast<const unsigned char*>(p)[i];

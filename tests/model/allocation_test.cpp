@@ -1,5 +1,5 @@
-// Nothing is allocated for a token: what decoding needs is there after the first steps, but for a new page every 64 positions.
-// And where there is no memory, nothing that is in use is lost or given out twice.
+// Nothing is allocated for a token: what decoding needs is there after the first steps, but for a new page
+// every 64 positions. And where there is no memory, nothing that is in use is lost or given out twice.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,8 @@ void* counted_new(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (refused > 0 && refused.fetch_sub(1) == 1) throw std::bad_alloc();
   void* memory = nullptr;
-  if (::posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment, size) != 0) throw std::bad_alloc();
+  if (::posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment, size) != 0)
+    throw std::bad_alloc();
   return memory;
 }
 
@@ -36,7 +37,9 @@ KRAFLA_NOINLINE void* operator new(std::size_t size, std::align_val_t alignment)
 KRAFLA_NOINLINE void operator delete(void* memory) noexcept { std::free(memory); }
 KRAFLA_NOINLINE void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 KRAFLA_NOINLINE void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-KRAFLA_NOINLINE void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+KRAFLA_NOINLINE void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace krafla {
 namespace {
@@ -84,7 +87,8 @@ TEST(Allocation, PagesOutliveOneThatFails) {
     refused = 0;
     PagePool::Page pages[3];
     for (int i = 0; i < 3; ++i) std::memset((pages[i] = pool.take(KvLayout::full)).get(), i + 1, bytes);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(static_cast<int>(pages[i].get()[bytes - 1]), i + 1) << "after failure " << failures;
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(static_cast<int>(pages[i].get()[bytes - 1]), i + 1) << "after failure " << failures;
   }
   EXPECT_GT(failures, 3);  // the list of slabs, that of free pages, the page's count
 }

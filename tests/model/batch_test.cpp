@@ -36,7 +36,8 @@ TEST(RowRanges, PromptsBeginWithManyRowsAndEndWithFew) {
   EXPECT_EQ(ranges[0].end, ranges.most());
   const auto [begin, end] = ranges[ranges.count() - 1];
   EXPECT_EQ(end - begin, kTileRows);
-  for (std::size_t i = 1; i < ranges.count(); ++i) EXPECT_LE(ranges[i].end - ranges[i].begin, ranges[i - 1].end - ranges[i - 1].begin);
+  for (std::size_t i = 1; i < ranges.count(); ++i)
+    EXPECT_LE(ranges[i].end - ranges[i].begin, ranges[i - 1].end - ranges[i - 1].begin);
 }
 
 }  // namespace

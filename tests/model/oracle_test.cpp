@@ -1,5 +1,6 @@
-// The engine against tools/ref_forward.py --contract, bit for bit: every model of tests/data/models, every prompt, all KV types,
-// however the prompt is cut, whoever shares the batch, on every instruction set and number of threads.
+// The engine against tools/ref_forward.py --contract, bit for bit: every model of tests/data/models, every
+// prompt, all KV types, however the prompt is cut, whoever shares the batch, on every instruction set and
+// number of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +33,9 @@ std::vector<std::string> model_files() {
   return files;
 }
 
-KvType kv_type(const Json& prompt) { return prompt["kv"] == "q8_0" ? KvType::q8_0 : prompt["kv"] == "f32" ? KvType::f32 : KvType::f16; }
+KvType kv_type(const Json& prompt) {
+  return prompt["kv"] == "q8_0" ? KvType::q8_0 : prompt["kv"] == "f32" ? KvType::f32 : KvType::f16;
+}
 
 std::string text(const Json& value) { return value.get<std::string>(); }
 
@@ -86,11 +89,13 @@ TEST_P(Oracle, ThreadsAndChunksDoNotMatter) {
     const Model model(kModels + GetParam(), context.threads);
     for (const Json& prompt : longest_prompts(entry))
       for (const std::size_t chunk : {1u, 3u, 7u, 1000u})
-        EXPECT_EQ(run(model, context, prompt, chunk), text(prompt["fnv1a64"])) << threads << " " << chunk << " " << prompt["kv"];
+        EXPECT_EQ(run(model, context, prompt, chunk), text(prompt["fnv1a64"]))
+            << threads << " " << chunk << " " << prompt["kv"];
   }
 }
 
-/// All prompts of one KV type side by side, each advancing by its own stride, so that batches mix prefill chunks and single steps.
+/// All prompts of one KV type side by side, each advancing by its own stride, so that batches mix prefill
+/// chunks and single steps.
 void run_side_by_side(const Model& model, Context& context, const Json& entry, const std::string& kv) {
   PagePool pool(KvLayout(model.mlb(), kv_type({{"kv", kv}})));
   struct Stream {
@@ -121,7 +126,8 @@ void run_side_by_side(const Model& model, Context& context, const Json& entry, c
     classify(model, context, batch, 0, rows.size(), logits.data());
     for (std::size_t i = 0; i < rows.size(); ++i) owners[i]->digest.add({logits.data() + i * vocab, vocab});
   }
-  for (const Stream& stream : streams) EXPECT_EQ(hex(stream.digest.value()), text(stream.prompt["fnv1a64"])) << kv << " " << stream.stride;
+  for (const Stream& stream : streams)
+    EXPECT_EQ(hex(stream.digest.value()), text(stream.prompt["fnv1a64"])) << kv << " " << stream.stride;
 }
 
 TEST_P(Oracle, BatchMatesDoNotMatter) {
@@ -134,7 +140,8 @@ TEST_P(Oracle, BatchMatesDoNotMatter) {
 /// Feeds positions [from, to) of ids, or `other` in their place.
 class Feeder {
  public:
-  Feeder(const Model& model, Context& context, const Json& prompt) : model_(model), context_(context), ids_(prompt["ids"]) {}
+  Feeder(const Model& model, Context& context, const Json& prompt)
+      : model_(model), context_(context), ids_(prompt["ids"]) {}
 
   std::size_t size() const { return ids_.size(); }
   /// The same, given up before layer `layer`.
@@ -184,7 +191,9 @@ TEST_P(Oracle, MemoryOfAnEarlierSequenceDoesNotMatter) {
   }
 }
 
-bool has_linear_layers(const Model& model) { return KvLayout(model.mlb(), KvType::f16).page_bytes(KvLayout::linear) > 0; }
+bool has_linear_layers(const Model& model) {
+  return KvLayout(model.mlb(), KvType::f16).page_bytes(KvLayout::linear) > 0;
+}
 
 TEST_P(Oracle, ForkedAndRewoundSequencesAreExact) {
   Context context(choose_kernels(nullptr), 2);
@@ -197,7 +206,8 @@ TEST_P(Oracle, ForkedAndRewoundSequencesAreExact) {
     Sequence first(pool);
     feeder.feed(first, 0, half, &start);
     Sequence second = first, third = first;
-    feeder.feed(first, half, half + 1, nullptr, 0);  // writes into a shared page and a shared state: must not be seen by the copies
+    feeder.feed(first, half, half + 1, nullptr,
+                0);  // writes into a shared page and a shared state: must not be seen by the copies
     for (Sequence* copy : {&second, &third}) {
       Digest digest = start;
       feeder.feed(*copy, half, feeder.size(), &digest);
@@ -218,8 +228,8 @@ TEST_P(Oracle, ForkedAndRewoundSequencesAreExact) {
   }
 }
 
-/// Calls that are given up before each of the layers, at the beginning, within and at the end of a prompt, leave nothing behind; nor do
-/// they in a copy, which shares pages and state with the sequence.
+/// Calls that are given up before each of the layers, at the beginning, within and at the end of a prompt,
+/// leave nothing behind; nor do they in a copy, which shares pages and state with the sequence.
 TEST_P(Oracle, CallsGivenUpDoNotMatter) {
   Context context(choose_kernels(nullptr), 2);
   const Model model(kModels + GetParam(), context.threads);
@@ -232,7 +242,8 @@ TEST_P(Oracle, CallsGivenUpDoNotMatter) {
     std::size_t from = 0;
     for (const std::size_t to : {size / 2, size - 1, size}) {
       const Sequence copy = sequence;
-      for (std::size_t layer = 0; layer < model.mlb().layers.size(); ++layer) feeder.give_up(sequence, from, size, layer);
+      for (std::size_t layer = 0; layer < model.mlb().layers.size(); ++layer)
+        feeder.give_up(sequence, from, size, layer);
       Digest other = digest;
       Sequence second = copy;
       feeder.feed(second, from, size, &other);
@@ -328,7 +339,8 @@ TEST(Verify, NamesTheFirstPositionThatIsNotANumber) {
   EXPECT_FALSE(verify(good, context).first_nan.has_value());
 }
 
-/// A request whose keys and values are NaN, in the batch of another one and before a third one that gets its memory.
+/// A request whose keys and values are NaN, in the batch of another one and before a third one that gets its
+/// memory.
 TEST(Verify, ARequestOfNansLeavesTheOthersAlone) {
   Context context(choose_kernels(nullptr), 2);
   const Model model(kModels + "nan-q4.mlb", context.threads);
@@ -373,7 +385,8 @@ TEST(KvTypes, WindowedPagesAreFreedInEach) {
     EXPECT_NE(sequence.page(KvLayout::full, 0), nullptr);
     std::string message;
     EXPECT_EQ(status_of([&] { sequence.rewind(20); }, &message), ML_E_ARG);
-    EXPECT_LT(pool.bytes(), 4 * (pool.layout().page_bytes(KvLayout::full) + pool.layout().page_bytes(KvLayout::windowed)));
+    EXPECT_LT(pool.bytes(),
+              4 * (pool.layout().page_bytes(KvLayout::full) + pool.layout().page_bytes(KvLayout::windowed)));
   }
 }
 

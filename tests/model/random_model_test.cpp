@@ -13,12 +13,14 @@
 namespace krafla {
 namespace {
 
-// The parameter counts of the models' pages, each weight once: an independent sum of every figure but max_seq and RoPE's.
+// The parameter counts of the models' pages, each weight once: an independent sum of every figure but max_seq
+// and RoPE's.
 TEST(RandomModel, ShapesHaveThePublishedNumberOfParameters) {
   const std::map<std::string, std::uint64_t> published = {
-      {"gemma3-1b", 999885952},    {"llama3.1-8b", 8030261248},  {"llama3.2-1b", 1235814400}, {"llama3.2-3b", 3212749824},
-      {"qwen2.5-0.5b", 494032768}, {"qwen2.5-1.5b", 1543714304}, {"qwen2.5-7b", 7615616512},  {"qwen3-0.6b", 596049920},
-      {"smollm2-135m", 134515008}, {"smollm2-360m", 361821120},  {"smollm2-1.7b", 1711376384}};
+      {"gemma3-1b", 999885952},    {"llama3.1-8b", 8030261248}, {"llama3.2-1b", 1235814400},
+      {"llama3.2-3b", 3212749824}, {"qwen2.5-0.5b", 494032768}, {"qwen2.5-1.5b", 1543714304},
+      {"qwen2.5-7b", 7615616512},  {"qwen3-0.6b", 596049920},   {"smollm2-135m", 134515008},
+      {"smollm2-360m", 361821120}, {"smollm2-1.7b", 1711376384}};
   for (const ModelShape& shape : model_shapes()) {
     const auto found = published.find(shape.name);
     if (found != published.end()) {
@@ -43,14 +45,16 @@ TEST(RandomModel, UnknownShapesAreNamedWithThoseThereAre) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.status(), ML_E_ARG);
-    for (const char* word : {"gpt2", "qwen2.5-0.5b", "smollm2-135m"}) EXPECT_NE(std::string(e.what()).find(word), std::string::npos);
+    for (const char* word : {"gpt2", "qwen2.5-0.5b", "smollm2-135m"})
+      EXPECT_NE(std::string(e.what()).find(word), std::string::npos);
   }
 }
 
 TEST(RandomModel, TheSameBytesWithAnyThreads) {
   ThreadPool one(1), three(3);
   for (const MatrixType type : {MatrixType::q8_0, MatrixType::q4_0}) {
-    const Model a = random_model(find_shape("smollm2-135m"), type, one), b = random_model(find_shape("smollm2-135m"), type, three);
+    const Model a = random_model(find_shape("smollm2-135m"), type, one),
+                b = random_model(find_shape("smollm2-135m"), type, three);
     EXPECT_EQ(a.bytes().size(), shape_size(find_shape("smollm2-135m"), type).bytes);
     EXPECT_TRUE(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end()));
     EXPECT_NO_THROW(parse_mlb(a.bytes(), "random"));  // with the scan for -128

@@ -26,11 +26,29 @@ class Bench(Case):
         return json.loads(done.stdout)
 
     def test_every_combination_is_measured(self):
-        report = self.json_of(MODEL, "--prefill", "4,5", "--decode", "2,3", "--depth", "0,70", "--batch", "1,3", "-t", "1,2", "-r", "1")
-        self.assertEqual([(c["threads"], c["depth"], c["n"], c["batch"]) for c in report["prefill"]],
-                         [(t, d, n, 1) for t in (1, 2) for d in (0, 70) for n in (4, 5)])
-        self.assertEqual([(c["threads"], c["depth"], c["batch"], c["n"]) for c in report["decode"]],
-                         [(t, d, b, n) for t in (1, 2) for d in (0, 70) for b in (1, 3) for n in (2, 3)])
+        report = self.json_of(
+            MODEL,
+            "--prefill",
+            "4,5",
+            "--decode",
+            "2,3",
+            "--depth",
+            "0,70",
+            "--batch",
+            "1,3",
+            "-t",
+            "1,2",
+            "-r",
+            "1",
+        )
+        self.assertEqual(
+            [(c["threads"], c["depth"], c["n"], c["batch"]) for c in report["prefill"]],
+            [(t, d, n, 1) for t in (1, 2) for d in (0, 70) for n in (4, 5)],
+        )
+        self.assertEqual(
+            [(c["threads"], c["depth"], c["batch"], c["n"]) for c in report["decode"]],
+            [(t, d, b, n) for t in (1, 2) for d in (0, 70) for b in (1, 3) for n in (2, 3)],
+        )
         self.assertEqual([limit["threads"] for limit in report["limits"]], [1, 2])
         limits = {limit["threads"]: limit for limit in report["limits"]}
         for cell in report["prefill"] + report["decode"]:
@@ -38,13 +56,19 @@ class Bench(Case):
                 self.assertGreater(cell[key], 0, key)
             self.assertAlmostEqual(cell["gb_share"], cell["gb_s"] / limits[cell["threads"]]["gb_s"])
             self.assertAlmostEqual(cell["gmac_share"], cell["gmac_s"] / limits[cell["threads"]]["gmac_s"])
-            self.assertAlmostEqual(cell["tok_s"] / cell["limit_tok_s"], max(cell["gb_share"], cell["gmac_share"]))
+            self.assertAlmostEqual(
+                cell["tok_s"] / cell["limit_tok_s"], max(cell["gb_share"], cell["gmac_share"])
+            )
 
     def test_the_work_of_a_token(self):
         """A step multiplies every matrix element once, a batch of three three times: by the figures of an independent reader."""
         model = mlb.read(MODEL)
         self.assertFalse(model.header.shared_classifier)
-        weights = sum(a.rows * a.cols for a in mlb.layout(model.header) if a.kind in ("q8", "q4") and a.name != "tok_emb")
+        weights = sum(
+            a.rows * a.cols
+            for a in mlb.layout(model.header)
+            if a.kind in ("q8", "q4") and a.name != "tok_emb"
+        )
         for cell in self.json_of(MODEL, *QUICK, "--batch", "1,3")["decode"]:
             self.assertAlmostEqual(cell["gmac_s"] / cell["tok_s"], weights * 1e-9, places=12)
 
@@ -57,7 +81,9 @@ class Bench(Case):
         self.assertEqual(lines[4].split()[2:5], ["0", "2", "3"])
 
     def test_called_by_the_pages_name(self):
-        report = json.loads(krafla(MODEL, "-n", "2", "-r", "1", "--prefill", "0", "-t", "1", "--json", name="ml_bench").stdout)
+        report = json.loads(
+            krafla(MODEL, "-n", "2", "-r", "1", "--prefill", "0", "-t", "1", "--json", name="ml_bench").stdout
+        )
         self.assertEqual((len(report["prefill"]), [c["n"] for c in report["decode"]]), (0, [2]))
 
     def test_a_list_takes_one_argument(self):
@@ -65,8 +91,12 @@ class Bench(Case):
         self.assertEqual(len(self.json_of("--depth", "0,3", MODEL, *QUICK)["decode"]), 2)
 
     def test_plot_is_well_formed(self):
-        for options, lines, label in ((QUICK, 2, "depth"), ((*QUICK, "--depth", "0,9,20"), 2, "depth"), ((*QUICK, "-t", "1,2"), 2, "threads"),
-                                      (("--batch", "1,2", "--decode", "2,3", "--prefill", "0"), 2, "sequences at once")):
+        for options, lines, label in (
+            (QUICK, 2, "depth"),
+            ((*QUICK, "--depth", "0,9,20"), 2, "depth"),
+            ((*QUICK, "-t", "1,2"), 2, "threads"),
+            (("--batch", "1,2", "--decode", "2,3", "--prefill", "0"), 2, "sequences at once"),
+        ):
             with self.subTest(options):
                 path = self.folder / "plot.svg"
                 done = krafla("bench", MODEL, *options, "--plot", path)
@@ -83,27 +113,49 @@ class Bench(Case):
         report = self.json_of("--shape", "smollm2-135m", "--type", "q4_0", *QUICK, "--save", path)
         self.assertEqual(report["model"], "smollm2-135m")
         model = mlb.read(path)  # an independent reader finds nothing wrong
-        self.assertEqual((model.header.dim, model.header.n_layers, model.header.vocab, model.header.wtype), (576, 30, 49152, 2))
+        self.assertEqual(
+            (model.header.dim, model.header.n_layers, model.header.vocab, model.header.wtype),
+            (576, 30, 49152, 2),
+        )
         self.assertEqual(report["bytes"], path.stat().st_size)
         self.assertEqual(list(self.folder.iterdir()), [path])
 
     def test_memory_that_does_not_suffice_is_refused(self):
         done = krafla("bench", "--shape", "llama3.1-8b", "--depth", "100000", "--batch", "1024")
-        self.assert_fails(done, 1, "ML_E_MEMORY", "--shape llama3.1-8b", "8.5 GB of weights", "1024 sequences", "available")
+        self.assert_fails(
+            done, 1, "ML_E_MEMORY", "--shape llama3.1-8b", "8.5 GB of weights", "1024 sequences", "available"
+        )
 
     @unittest.skipIf(ASAN, "AddressSanitizer needs more address space than the limit")
     def test_address_space_that_does_not_suffice_is_refused(self):
-        done = krafla("bench", "--shape", "qwen2.5-1.5b", *QUICK, "-t", "1",
-                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+        done = krafla(
+            "bench",
+            "--shape",
+            "qwen2.5-1.5b",
+            *QUICK,
+            "-t",
+            "1",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)),
+        )
         self.assert_fails(done, 1, "ML_E_MEMORY", "bytes of memory cannot be had")
 
     def test_bad_values(self):
-        for options, words in (((), ("MODEL", "--shape")), ((MODEL, "--shape", "qwen2.5-0.5b"), ("MODEL", "--shape")),
-                               (("--shape", "gpt2"), ("gpt2", "qwen2.5-0.5b")), ((MODEL, "--type", "q4_0"), ("--shape",)),
-                               ((MODEL, "--save", "x"), ("--shape",)), (("--shape", "smollm2-135m", "--type", "q5"), ("q5",)),
-                               ((MODEL, "--depth", "x"), ("x",)), ((MODEL, "--depth", "-1"), ("-1",)), ((MODEL, "--depth", "1,,2"), ("depth",)),
-                               ((MODEL, "--batch", "0"), ("batch",)), ((MODEL, "-t", "1,0"), ("threads",)), ((MODEL, "-r", "0"), ("repeats",)),
-                               ((MODEL, "--depth", "1000000"), ("max_seq", "1000512")), ((MODEL, "--plot", ""), ("empty",))):
+        for options, words in (
+            ((), ("MODEL", "--shape")),
+            ((MODEL, "--shape", "qwen2.5-0.5b"), ("MODEL", "--shape")),
+            (("--shape", "gpt2"), ("gpt2", "qwen2.5-0.5b")),
+            ((MODEL, "--type", "q4_0"), ("--shape",)),
+            ((MODEL, "--save", "x"), ("--shape",)),
+            (("--shape", "smollm2-135m", "--type", "q5"), ("q5",)),
+            ((MODEL, "--depth", "x"), ("x",)),
+            ((MODEL, "--depth", "-1"), ("-1",)),
+            ((MODEL, "--depth", "1,,2"), ("depth",)),
+            ((MODEL, "--batch", "0"), ("batch",)),
+            ((MODEL, "-t", "1,0"), ("threads",)),
+            ((MODEL, "-r", "0"), ("repeats",)),
+            ((MODEL, "--depth", "1000000"), ("max_seq", "1000512")),
+            ((MODEL, "--plot", ""), ("empty",)),
+        ):
             with self.subTest(options):
                 self.assert_fails(krafla("bench", *options), 2, *words)
         self.assert_fails(krafla("bench", MODEL, *QUICK, "--plot", self.folder / "none/plot.svg"), 4, "none")
@@ -114,8 +166,25 @@ class Gguf(Case):
     """bench/mlb_to_gguf.py: what other engines are given holds the same values, by krafla's own reader of GGUF."""
 
     def test_values_are_the_same(self):
-        sizes = dict(dim=64, n_layers=2, n_heads=4, n_kv_heads=2, hidden_dim=96, vocab=99, max_seq=100, rope_theta=1e4, norm_eps=1e-5, scale_f16=1)
-        llama3 = dict(rope_type=mlb.LLAMA3, rope_factor=8, rope_low_freq_factor=1, rope_high_freq_factor=4, rope_orig_max_seq=64)
+        sizes = dict(
+            dim=64,
+            n_layers=2,
+            n_heads=4,
+            n_kv_heads=2,
+            hidden_dim=96,
+            vocab=99,
+            max_seq=100,
+            rope_theta=1e4,
+            norm_eps=1e-5,
+            scale_f16=1,
+        )
+        llama3 = dict(
+            rope_type=mlb.LLAMA3,
+            rope_factor=8,
+            rope_low_freq_factor=1,
+            rope_high_freq_factor=4,
+            rope_orig_max_seq=64,
+        )
         for own in ({}, {"shared_classifier": 1} | llama3, {"qkv_bias": 1}, {"qk_norm": 1, "head_dim": 32}):
             for wtype in (mlb.Q8_0, mlb.Q4_0):
                 with self.subTest(own, wtype=wtype):

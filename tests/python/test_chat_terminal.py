@@ -50,10 +50,12 @@ class Terminal:
     def expect(self, pattern):
         """What came since the last match, up to this one."""
         end = time.monotonic() + WAIT
-        while not (match := re.search(pattern, self.text[self.seen:], re.DOTALL)):
+        while not (match := re.search(pattern, self.text[self.seen :], re.DOTALL)):
             if time.monotonic() > end or not self.read(1) and self.is_over():
-                raise AssertionError(f"{pattern!r} does not come; the end of what came is {self.text[-1500:]!r}")
-        before = self.text[self.seen:self.seen + match.end()]
+                raise AssertionError(
+                    f"{pattern!r} does not come; the end of what came is {self.text[-1500:]!r}"
+                )
+        before = self.text[self.seen : self.seen + match.end()]
         self.seen += match.end()
         return before
 
@@ -96,9 +98,25 @@ class Case(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = Path(folder.name)
         cls.brief = scripted_model.write(cls.folder, "brief", ["Yes"], [("\n", "Yes")])
-        cls.endless = scripted_model.write(cls.folder, "endless", ["again ", "and "], [("\n", "again "), ("again ", "and "), ("and ", "again ")])
-        cls.thinker = scripted_model.write(cls.folder, "thinker", ["<think>", "hm", "</think>", "Done\x1b[31m\u009b"], control=["<think>", "</think>"], follows=[
-            ("\n", "<think>"), ("<think>", "hm"), ("hm", "</think>"), ("</think>", "Done\x1b[31m\u009b")], info={"reasoning": {"open": "<think>", "close": "</think>"}})
+        cls.endless = scripted_model.write(
+            cls.folder,
+            "endless",
+            ["again ", "and "],
+            [("\n", "again "), ("again ", "and "), ("and ", "again ")],
+        )
+        cls.thinker = scripted_model.write(
+            cls.folder,
+            "thinker",
+            ["<think>", "hm", "</think>", "Done\x1b[31m\u009b"],
+            control=["<think>", "</think>"],
+            follows=[
+                ("\n", "<think>"),
+                ("<think>", "hm"),
+                ("hm", "</think>"),
+                ("</think>", "Done\x1b[31m\u009b"),
+            ],
+            info={"reasoning": {"open": "<think>", "close": "</think>"}},
+        )
 
     def chat(self, model, *options):
         terminal = Terminal("chat", model, "--temp", 0, "-t", 1, *options)
@@ -227,7 +245,14 @@ class Commands(Case):
             self.assertIn(name, help_text)
         self.say(t, "one")
         kept = self.messages(t)
-        self.assertEqual(kept, [{"role": "system", "content": "S"}, {"role": "user", "content": "one"}, {"role": "assistant", "content": "Yes"}])
+        self.assertEqual(
+            kept,
+            [
+                {"role": "system", "content": "S"},
+                {"role": "user", "content": "one"},
+                {"role": "assistant", "content": "Yes"},
+            ],
+        )
         (self.folder / "kept.json").write_text(json.dumps({"messages": kept}))
         t.type("/system T\r")
         t.expect("T.*> ")
@@ -255,12 +280,26 @@ class Commands(Case):
         self.say(t, "one")
         broken = self.folder / "broken.json"
         broken.write_text('{"messages": 1}')
-        for command, error in (("/help me", "stands alone"), ("/reset all", "stands alone"), ("/regen 2", "stands alone"), ("/set", "missing"),
-                               ("/set seed", "missing"), ("/set seed x", "not a number"), ("/set seed -1", "whole number"),
-                               ("/set top_p 2", "top_p"), ("/set temperature -1", "temperature"), ("/set max_tokens 0", "whole number"),
-                               ("/save", "name is missing"), ("/save /nowhere/x.json", "/nowhere"), (f"/save {self.brief}.mlb", "is read"),
-                               ("/load", "name is missing"), ("/load /nowhere.json", "/nowhere.json"), (f"/load {broken}", "messages"),
-                               ("/tool x", "no call waits"), ("/frob", "no such command")):
+        for command, error in (
+            ("/help me", "stands alone"),
+            ("/reset all", "stands alone"),
+            ("/regen 2", "stands alone"),
+            ("/set", "missing"),
+            ("/set seed", "missing"),
+            ("/set seed x", "not a number"),
+            ("/set seed -1", "whole number"),
+            ("/set top_p 2", "top_p"),
+            ("/set temperature -1", "temperature"),
+            ("/set max_tokens 0", "whole number"),
+            ("/save", "name is missing"),
+            ("/save /nowhere/x.json", "/nowhere"),
+            (f"/save {self.brief}.mlb", "is read"),
+            ("/load", "name is missing"),
+            ("/load /nowhere.json", "/nowhere.json"),
+            (f"/load {broken}", "messages"),
+            ("/tool x", "no call waits"),
+            ("/frob", "no such command"),
+        ):
             with self.subTest(command):
                 t.type(command + "\r")
                 t.expect(re.escape(command.split()[0]) + ".*" + error + ".*> ")
@@ -270,7 +309,12 @@ class Commands(Case):
 
 class Pipe(Case):
     def test_no_codes_every_line_a_message(self):
-        done = subprocess.run([KRAFLA, "chat", self.thinker, "--temp", "0", "-t", "1"], input=b"one\ntwo\r\nthree", capture_output=True, timeout=WAIT)
+        done = subprocess.run(
+            [KRAFLA, "chat", self.thinker, "--temp", "0", "-t", "1"],
+            input=b"one\ntwo\r\nthree",
+            capture_output=True,
+            timeout=WAIT,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, b"<think>hm</think>Done\x1b[31m\xc2\x9b\n" * 3)
         self.assertEqual(done.stderr, b"")

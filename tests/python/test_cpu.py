@@ -13,7 +13,9 @@ DATA = pathlib.Path(os.environ["KRAFLA_TEST_DATA"])
 
 
 def krafla(*args, isa=""):
-    return subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True, env={**os.environ, "KRAFLA_ISA": isa})
+    return subprocess.run(
+        [PROGRAM, *map(str, args)], capture_output=True, text=True, env={**os.environ, "KRAFLA_ISA": isa}
+    )
 
 
 def cpu(*args, isa=""):
@@ -37,19 +39,30 @@ class Cpu(unittest.TestCase):
 
     def test_agrees_with_linux(self):
         avx512 = {"avx2", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"}
-        x86 = {"scalar": set(), "sse2": {"sse2"}, "sse41": {"ssse3", "sse4_1"}, "avx2": {"avx2", "f16c"}, "avxvnni": {"avx2", "f16c", "avx_vnni"},
-               "avx512": avx512, "avx512vnni": avx512 | {"avx512_vnni"}}
+        x86 = {
+            "scalar": set(),
+            "sse2": {"sse2"},
+            "sse41": {"ssse3", "sse4_1"},
+            "avx2": {"avx2", "f16c"},
+            "avxvnni": {"avx2", "f16c", "avx_vnni"},
+            "avx512": avx512,
+            "avx512vnni": avx512 | {"avx512_vnni"},
+        }
         aarch64 = {"scalar": set(), "neon": {"asimd"}, "dotprod": {"asimddp"}, "i8mm": {"asimddp", "i8mm"}}
         arm = {"scalar": set(), "neon": {"neon"}}
         isas = cpu()["isas"]
         needs = {"x86_64": x86, "i686": x86, "aarch64": aarch64, "armv7l": arm}.get(os.uname().machine, {})
         names = {isa["name"] for isa in isas}
         try:
-            flags = re.search(r"^(?:flags|Features)\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+            flags = re.search(
+                r"^(?:flags|Features)\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE
+            )
         except OSError:
             flags = None
         if flags is None or not names <= set(needs):
-            self.skipTest("LOUD: /proc/cpuinfo lists no features here, or those of another CPU than the emulated one")
+            self.skipTest(
+                "LOUD: /proc/cpuinfo lists no features here, or those of another CPU than the emulated one"
+            )
         for isa in isas:
             self.assertEqual(isa["here"], needs[isa["name"]] <= set(flags[1].split()), isa)
 

@@ -32,16 +32,19 @@ def krafla(*args, **kwargs):
     kwargs.setdefault("stdin", None if "input" in kwargs else subprocess.DEVNULL)
     if "input" in kwargs:
         kwargs.pop("stdin")
-    return subprocess.run(["krafla", *map(str, args)], executable=KRAFLA, capture_output=True, timeout=120, **kwargs)
+    return subprocess.run(
+        ["krafla", *map(str, args)], executable=KRAFLA, capture_output=True, timeout=120, **kwargs
+    )
 
 
 # ---------------------------------------------------------------- the oracle of the figures
+
 
 def lane_sum(x):
     """A2 in float64."""
     lanes = np.zeros(8)
     for i in range(0, len(x), 8):
-        lanes[:len(x[i:i + 8])] += x[i:i + 8]
+        lanes[: len(x[i : i + 8])] += x[i : i + 8]
     a = lanes
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]))
 
@@ -88,7 +91,7 @@ class Oracle:
         """[(row [vocab], token that came)]"""
         out = []
         for begin, end, first in windows(len(ids), ctx, stride):
-            fed = ([bos] if bos >= 0 else [ids[begin]]) + list(ids[begin + 1:end])
+            fed = ([bos] if bos >= 0 else [ids[begin]]) + list(ids[begin + 1 : end])
             logits = self.forward.logits(fed)[:, :vocab].astype(np.float32)
             out += [(logits[p], fed[p + 1]) for p in range(first, len(fed) - 1)]
         return out
@@ -103,12 +106,14 @@ def squares(model, windows_of_ids):
         def matmul(self, x, w):
             inputs.setdefault(names[id(w)], []).append(x.copy())
             return super().matmul(x, w)
+
     forward = ref.Forward(model, Recording())
     for ids in windows_of_ids:
         forward.logits(ids)
 
     def total(name):
         return np.cumsum(np.concatenate(inputs[name]).astype(F64) ** 2, axis=0)[-1]
+
     layers = []
     for i in range(model.header.n_layers):
         own = [n for n in ("wq", "lqkv") if f"layers.{i}.{n}" in inputs][0]
@@ -118,6 +123,7 @@ def squares(model, windows_of_ids):
 
 
 # ---------------------------------------------------------------- the program
+
 
 class Case(unittest.TestCase):
     def setUp(self):
@@ -132,7 +138,12 @@ class Case(unittest.TestCase):
         vocab = mlb.read(path).header.vocab
         n_vocab = min(n_vocab or vocab, vocab, 90)
         tokens = [(1 if i == bos else 0, bytes([i + 32])) for i in range(n_vocab)]
-        mlt.write_mlt(self.folder / f"{name}.mlt", mlt.Tokenizer(kind=2, flags=32 | (1 if bos >= 0 else 0), bos=bos, eos=-1, tokens=tokens, merges=[]))
+        mlt.write_mlt(
+            self.folder / f"{name}.mlt",
+            mlt.Tokenizer(
+                kind=2, flags=32 | (1 if bos >= 0 else 0), bos=bos, eos=-1, tokens=tokens, merges=[]
+            ),
+        )
         self.vocab = n_vocab
         return self.folder / name
 
@@ -170,10 +181,17 @@ class Perplexity(Case):
         mean, error = estimate([-log_softmax(row)[token] for row, token in rows])
         wanted = {"value": float(rm.exp64(mean)), "error": float(rm.exp64(mean) * error)}
         options = ["--ctx", ctx] + (["--stride", stride] if stride else [])
-        for more in ([], ["-t", 1, "--batch", 1], ["-t", 5, "--batch", 7], ["-t", 2, "--batch", 17, "--isa", "scalar"]):
+        for more in (
+            [],
+            ["-t", 1, "--batch", 1],
+            ["-t", 5, "--batch", 7],
+            ["-t", 2, "--batch", 17, "--isa", "scalar"],
+        ):
             report = self.report(model, path, *options, *more)
             self.assertEqual(report["ppl"], wanted, (file, options, more))
-            self.assertEqual((report["tokens"], report["windows"]), (len(rows), len(windows(len(ids), ctx, stride))))
+            self.assertEqual(
+                (report["tokens"], report["windows"]), (len(rows), len(windows(len(ids), ctx, stride)))
+            )
 
     def test_chunks_equal_the_oracle(self):
         self.check("gemma2-like-q4.mlb", 21, 0, -1, 70)
@@ -193,8 +211,10 @@ class Perplexity(Case):
         whole = self.report(model, path, "--ctx", 16, "--chunks", 3)
         self.assertEqual(self.report(model, "-", "--ctx", 16, "--chunks", 3, input=path.read_bytes()), whole)
         self.assertEqual((whole["windows"], whole["tokens"]), (3, 21))
-        self.assertIn("PPL = {:.4f} ± ".format(whole["ppl"]["value"]),
-                      self.good("perplexity", model, path, "--ctx", 16, "--chunks", 3).decode())
+        self.assertIn(
+            "PPL = {:.4f} ± ".format(whole["ppl"]["value"]),
+            self.good("perplexity", model, path, "--ctx", 16, "--chunks", 3).decode(),
+        )
 
     def test_what_cannot_be_measured(self):
         model = self.put("tiny-q4.mlb")
@@ -203,10 +223,14 @@ class Perplexity(Case):
         self.assert_fails(krafla("perplexity", model, short, "--ctx", 16, "--stride", 16), 2, "stride", "16")
         self.assert_fails(krafla("perplexity", model, short, "--ctx", 100000), 2, "max_seq")
         self.assert_fails(krafla("perplexity", model, self.folder / "none"), 4, "none")
-        self.assert_fails(krafla("perplexity", model, "-", "--stride", 4, "--ctx", 8, input=b" "), 2, "1 token;")
+        self.assert_fails(
+            krafla("perplexity", model, "-", "--stride", 4, "--ctx", 8, input=b" "), 2, "1 token;"
+        )
         big = self.put("all-q4.mlb", "big")
         self.put("tiny-q4.mlb")
-        self.assert_fails(krafla("perplexity", model, short, "--ctx", 8, "-z", f"{big}.mlt"), 6, "big.mlt", "n_vocab")
+        self.assert_fails(
+            krafla("perplexity", model, short, "--ctx", 8, "-z", f"{big}.mlt"), 6, "big.mlt", "n_vocab"
+        )
         Path(f"{model}.mlt").unlink()
         self.assert_fails(krafla("perplexity", model, short, "--ctx", 8), 4, "m.mlt")
 
@@ -224,7 +248,10 @@ class Perplexity(Case):
         path, _ = self.text(8)
         options = [model, path, "--ctx", 4, "--chunks", 1, "--kl", model]
         report = self.report(*options)
-        self.assertEqual((report["tokens"], report["ppl"]["error"], report["kl"]["error"], report["rms_dp"]["error"]), (1, None, None, None))
+        self.assertEqual(
+            (report["tokens"], report["ppl"]["error"], report["kl"]["error"], report["rms_dp"]["error"]),
+            (1, None, None, None),
+        )
         text = self.good("perplexity", *options).decode()
         self.assertEqual((text.count("± ?\n"), text.count("nan")), (6, 0), text)
         self.assertIn("± ?   (1 window of 4 tokens, 1 scored)", text)
@@ -233,7 +260,13 @@ class Perplexity(Case):
         model = self.put("nan-q4.mlb")  # NaN from token 5 on
         path = self.folder / "t"
         path.write_bytes(bytes(32 + i for i in [7] * 20 + [5] + [7] * 11))
-        self.assert_fails(krafla("perplexity", model, path, "--ctx", 16, "--batch", 3), 1, "ML_E_NUMERIC", "window 1", "position 8")
+        self.assert_fails(
+            krafla("perplexity", model, path, "--ctx", 16, "--batch", 3),
+            1,
+            "ML_E_NUMERIC",
+            "window 1",
+            "position 8",
+        )
 
 
 class Divergence(Case):
@@ -259,13 +292,19 @@ class Divergence(Case):
         kl, dp, top, ratio = self.wanted(32)
         report = self.report(self.model, self.path, "--ctx", 32, "--kl", self.base, "--batch", 5, "-t", 3)
         mean, error = estimate(kl)
-        self.assertEqual((report["kl"]["mean"], report["kl"]["error"], report["kl"]["max"]), (mean, error, max(kl)))
+        self.assertEqual(
+            (report["kl"]["mean"], report["kl"]["error"], report["kl"]["max"]), (mean, error, max(kl))
+        )
         for name, q in (("median", 0.5), ("q90", 0.9), ("q95", 0.95), ("q99", 0.99), ("q99.9", 0.999)):
-            self.assertAlmostEqual(report["kl"][name], np.quantile(kl, q), delta=1e-14, msg=name)  # numpy may round the weights otherwise
+            self.assertAlmostEqual(
+                report["kl"][name], np.quantile(kl, q), delta=1e-14, msg=name
+            )  # numpy may round the weights otherwise
         self.assertEqual(report["same_top"]["value"], np.mean(top))
         self.assertEqual(report["mean_dp"]["value"], estimate(dp)[0])
         square, square_error = estimate(dp * dp)
-        self.assertEqual(report["rms_dp"], {"value": np.sqrt(square), "error": square_error / (2 * np.sqrt(square))})
+        self.assertEqual(
+            report["rms_dp"], {"value": np.sqrt(square), "error": square_error / (2 * np.sqrt(square))}
+        )
         mean, error = estimate(ratio)
         self.assertEqual(report["ppl_ratio"], {"value": rm.exp64(mean), "error": rm.exp64(mean) * error})
         self.assertEqual(report["base_ppl"], self.report(self.base, self.path, "--ctx", 32)["ppl"])
@@ -280,8 +319,10 @@ class Divergence(Case):
         for options in (["--ctx", 16], ["--ctx", 16, "--stride", 5]):
             plain = self.report(self.base, self.path, *options)
             self.assertEqual(self.report(self.base, self.path, *options, "--save-logits", saved), plain)
-            self.assertEqual(self.report(self.model, self.path, *options, "--kl", saved, "--batch", 3),
-                             self.report(self.model, self.path, *options, "--kl", self.base))
+            self.assertEqual(
+                self.report(self.model, self.path, *options, "--kl", saved, "--batch", 3),
+                self.report(self.model, self.path, *options, "--kl", self.base),
+            )
 
     def test_a_file_from_a_script(self):
         """The page's writer and the page's bytes."""
@@ -295,9 +336,20 @@ class Divergence(Case):
         saved = self.folder / "base.mll"
         self.good("perplexity", self.base, self.path, "--ctx", 16, "--save-logits", saved)
         shown = json.loads(self.good("inspect", saved, "--json"))
-        self.assertEqual({"format": "mll", "vocab": self.vocab, "ctx": 16, "stride": 0, "bos": -1, "bytes": saved.stat().st_size}, {
-            key: shown[key] for key in ("format", "vocab", "ctx", "stride", "bos", "bytes")})
-        self.assertEqual(shown["bytes"], -(-(32 + 4 * shown["n_ids"]) // 64) * 64 + 4 * shown["rows"] * self.vocab)
+        self.assertEqual(
+            {
+                "format": "mll",
+                "vocab": self.vocab,
+                "ctx": 16,
+                "stride": 0,
+                "bos": -1,
+                "bytes": saved.stat().st_size,
+            },
+            {key: shown[key] for key in ("format", "vocab", "ctx", "stride", "bos", "bytes")},
+        )
+        self.assertEqual(
+            shown["bytes"], -(-(32 + 4 * shown["n_ids"]) // 64) * 64 + 4 * shown["rows"] * self.vocab
+        )
         self.assertIn(b"scored positions", self.good("inspect", saved))
         saved.write_bytes(saved.read_bytes()[:-1])
         self.assert_fails(krafla("inspect", saved), 5, "base.mll")
@@ -308,37 +360,69 @@ class Divergence(Case):
         data = saved.read_bytes()
 
         def with_word(at, value):
-            return data[:at] + struct.pack("<i", value) + data[at + 4:]
-        for change, code, mentions in ((data[:-4], 5, ["size"]), (data + b"\0", 5, ["size"]), (data[:31], 5, ["31"]), (data[:100], 5, ["ids"]),
-                                       (with_word(4, 2), 5, ["version"]), (with_word(8, 0), 5, ["vocab"]), (with_word(12, -1), 5, ["ctx"]),
-                                       (with_word(16, 16), 5, ["stride"]), (with_word(20, 0), 5, ["windows"]), (with_word(20, -1), 5, ["n_ids"]),
-                                       (with_word(24, -1), 5, ["n_ids"]), (with_word(28, 9999), 5, ["bos"]), (with_word(36, -1), 5, ["token 1"]),
-                                       (with_word(32 + 4 * 64, 1), 5, ["padding"]) if (32 + 4 * 64) % 64 else (data[:-4], 5, ["size"]),
-                                       (with_word(28, 3), 6, ["bos", "-1"]), (with_word(36, 0), 6, ["token 1", self.ids[1]]),
-                                       (with_word(len(data) - 4, 0x7fc00000), 1, ["ML_E_NUMERIC", "base", "window 3", "position 14"])):
+            return data[:at] + struct.pack("<i", value) + data[at + 4 :]
+
+        for change, code, mentions in (
+            (data[:-4], 5, ["size"]),
+            (data + b"\0", 5, ["size"]),
+            (data[:31], 5, ["31"]),
+            (data[:100], 5, ["ids"]),
+            (with_word(4, 2), 5, ["version"]),
+            (with_word(8, 0), 5, ["vocab"]),
+            (with_word(12, -1), 5, ["ctx"]),
+            (with_word(16, 16), 5, ["stride"]),
+            (with_word(20, 0), 5, ["windows"]),
+            (with_word(20, -1), 5, ["n_ids"]),
+            (with_word(24, -1), 5, ["n_ids"]),
+            (with_word(28, 9999), 5, ["bos"]),
+            (with_word(36, -1), 5, ["token 1"]),
+            (with_word(32 + 4 * 64, 1), 5, ["padding"]) if (32 + 4 * 64) % 64 else (data[:-4], 5, ["size"]),
+            (with_word(28, 3), 6, ["bos", "-1"]),
+            (with_word(36, 0), 6, ["token 1", self.ids[1]]),
+            (with_word(len(data) - 4, 0x7FC00000), 1, ["ML_E_NUMERIC", "base", "window 3", "position 14"]),
+        ):
             saved.write_bytes(change)
             self.assert_fails(krafla(*args, saved), code, *mentions)
         saved.write_bytes(data)
-        self.assert_fails(krafla("perplexity", self.model, self.path, "--ctx", 32, "--kl", saved), 6, "ctx is 16")
-        self.assert_fails(krafla("perplexity", self.model, self.path, "--ctx", 16, "--chunks", 2, "--kl", saved), 6, "windows is 4")
+        self.assert_fails(
+            krafla("perplexity", self.model, self.path, "--ctx", 32, "--kl", saved), 6, "ctx is 16"
+        )
+        self.assert_fails(
+            krafla("perplexity", self.model, self.path, "--ctx", 16, "--chunks", 2, "--kl", saved),
+            6,
+            "windows is 4",
+        )
         other = self.put("tiny-q4.mlb", "other")
         self.assert_fails(krafla("perplexity", self.model, self.path, "--ctx", 16, "--kl", other), 6, "vocab")
         twin = self.put("llama3-q8.mlb", "twin", n_vocab=60, bos=BOS)
-        self.assert_fails(krafla("perplexity", self.model, self.path, "--ctx", 16, "--kl", twin), 6, "twin.mlt")
+        self.assert_fails(
+            krafla("perplexity", self.model, self.path, "--ctx", 16, "--kl", twin), 6, "twin.mlt"
+        )
         self.assert_fails(krafla(*args, self.folder / "none"), 4, "none")
-        self.assert_fails(krafla("perplexity", self.model, self.path, "--ctx", 16, "--save-logits", f"{self.model}.mlb"), 2, "m.mlb")
+        self.assert_fails(
+            krafla("perplexity", self.model, self.path, "--ctx", 16, "--save-logits", f"{self.model}.mlb"),
+            2,
+            "m.mlb",
+        )
 
     def test_failure_leaves_no_file(self):
         model = self.put("nan-q4.mlb", "nan")
         path = self.folder / "t"
         path.write_bytes(bytes(32 + i for i in [7] * 20 + [5] + [7] * 11))
-        self.assertEqual(krafla("perplexity", model, path, "--ctx", 16, "--save-logits", self.folder / "x.mll").returncode, 1)
+        self.assertEqual(
+            krafla("perplexity", model, path, "--ctx", 16, "--save-logits", self.folder / "x.mll").returncode,
+            1,
+        )
         self.assertFalse((self.folder / "x.mll").exists())
 
 
 def write_mll(path, vocab, ctx, ids, rows, bos=-1):
     """As docs/formats/logits.md prints it."""
-    head = b"MLL1" + np.array([1, vocab, ctx, 0, len(ids) // ctx, len(ids), bos], "<i4").tobytes() + np.asarray(ids, "<i4").tobytes()
+    head = (
+        b"MLL1"
+        + np.array([1, vocab, ctx, 0, len(ids) // ctx, len(ids), bos], "<i4").tobytes()
+        + np.asarray(ids, "<i4").tobytes()
+    )
     with open(path, "wb") as file:
         file.write(head + bytes(-len(head) % 64))
         for row in rows:
@@ -359,10 +443,15 @@ class Importance(Case):
         path, ids = self.text(45)
         if bos >= 0:
             ids = [bos] + ids
-        cut = [([bos] if bos >= 0 else ids[i:i + 1]) + ids[i + 1:i + 20] for i in range(0, len(ids), 20)]
+        cut = [([bos] if bos >= 0 else ids[i : i + 1]) + ids[i + 1 : i + 20] for i in range(0, len(ids), 20)]
         layers, classifier = squares(mlb.read(f"{name}.mlb"), cut)
         out = self.folder / "out.mli"
-        for more in ([], ["-t", 1, "--batch", 1], ["-t", 2, "--batch", 3], ["-t", 5, "--batch", 7, "--isa", "scalar"]):
+        for more in (
+            [],
+            ["-t", 1, "--batch", 1],
+            ["-t", 2, "--batch", 3],
+            ["-t", 5, "--batch", 7, "--isa", "scalar"],
+        ):
             self.good("imatrix", name, path, "--out", out, "--ctx", 20, *more)
             self.assert_sums(out, layers, classifier, len(ids), len(ids))
         self.good("imatrix", name, path, "--ctx", 20, "--chunks", 1)  # beside the model
@@ -370,15 +459,22 @@ class Importance(Case):
         self.assert_sums(f"{name}.mli", layers, classifier, 20, 20)
 
     def test_equals_the_oracle(self):
-        for file, bos in (("head6-q8.mlb", BOS), ("gemma3-like-q8.mlb", -1), ("gate-yarn-q4.mlb", -1), ("head20-bias-q4.mlb", -1),
-                          ("linear-window-q4.mlb", -1)):
+        for file, bos in (
+            ("head6-q8.mlb", BOS),
+            ("gemma3-like-q8.mlb", -1),
+            ("gate-yarn-q4.mlb", -1),
+            ("head20-bias-q4.mlb", -1),
+            ("linear-window-q4.mlb", -1),
+        ):
             with self.subTest(file):
                 self.check(file, bos)
 
     def test_run_counts_the_prompt_without_the_classifier(self):
         name, out = self.put("head6-q8.mlb"), self.folder / "run.mli"
         prompt = "ABCDEFGHIJ"
-        text = self.good("run", name, "--raw", "-p", prompt, "--temp", 0, "-n", 4, "--imatrix", out)[:-1].decode()
+        text = self.good("run", name, "--raw", "-p", prompt, "--temp", 0, "-n", 4, "--imatrix", out)[
+            :-1
+        ].decode()
         fed = [ord(c) - 32 for c in prompt + text][:-1]  # the last token is not fed
         self.assertEqual(len(fed), 13)
         model = mlb.read(f"{name}.mlb")
@@ -392,24 +488,46 @@ class Importance(Case):
         name = self.put("nan-q4.mlb")  # NaN from token 5 on
         path = self.folder / "t"
         path.write_bytes(bytes(32 + i for i in [7] * 20 + [5] + [7] * 11))
-        self.assert_fails(krafla("imatrix", name, path, "--ctx", 16), 1, "ML_E_NUMERIC", f"{name}.mlb: ", "layers.0.wq/wk/wv")
+        self.assert_fails(
+            krafla("imatrix", name, path, "--ctx", 16),
+            1,
+            "ML_E_NUMERIC",
+            f"{name}.mlb: ",
+            "layers.0.wq/wk/wv",
+        )
         self.assertEqual(list(self.folder.glob("*.mli")), [])
 
     def test_it_is_refused(self):
         name = self.put("tiny-q4.mlb")
-        for args in (["imatrix", name, self.folder / "none", "-o"], ["run", name, "--raw", "-p", "!", "-n", 1, "--imatrix"]):
-            for out in (self.folder, self.folder / "no/x.mli"):  # before the text is read or a token is written
+        for args in (
+            ["imatrix", name, self.folder / "none", "-o"],
+            ["run", name, "--raw", "-p", "!", "-n", 1, "--imatrix"],
+        ):
+            for out in (
+                self.folder,
+                self.folder / "no/x.mli",
+            ):  # before the text is read or a token is written
                 self.assert_fails(krafla(*args, out), 4, out)
         path, _ = self.text(20)
         self.assert_fails(krafla("imatrix", name, path, "--out", f"{name}.mlb"), 2, "m.mlb")
         self.assert_fails(krafla("imatrix", name, path, "--ctx", 1 << 20), 2, "max_seq")
         self.assert_fails(krafla("imatrix", name, "-", "--ctx", 16), 2, "no tokens")
-        self.assert_fails(krafla("imatrix", name, path, "--ctx", 16, "--out", self.folder / "no/x.mli"), 4, "no/x.mli")
-        self.assert_fails(krafla("run", name, "--raw", "-p", "!", "-n", 1, "--imatrix", f"{name}.mlt"), 2, "m.mlt")
+        self.assert_fails(
+            krafla("imatrix", name, path, "--ctx", 16, "--out", self.folder / "no/x.mli"), 4, "no/x.mli"
+        )
+        self.assert_fails(
+            krafla("run", name, "--raw", "-p", "!", "-n", 1, "--imatrix", f"{name}.mlt"), 2, "m.mlt"
+        )
         name = self.put("linear-q8.mlb")  # V·dv is not q_dim: lout's inputs have no place
         path, _ = self.text(20)
         self.assert_fails(krafla("imatrix", name, path, "--ctx", 16), 6, f"{name}.mlb: ", "lout", "q_dim")
-        self.assert_fails(krafla("run", name, "--raw", "-p", "!", "-n", 1, "--imatrix", self.folder / "x.mli"), 6, f"{name}.mlb: ", "lout", "q_dim")
+        self.assert_fails(
+            krafla("run", name, "--raw", "-p", "!", "-n", 1, "--imatrix", self.folder / "x.mli"),
+            6,
+            f"{name}.mlb: ",
+            "lout",
+            "q_dim",
+        )
         self.assertEqual(list(self.folder.glob("*.mli")), [])
 
 
@@ -423,12 +541,19 @@ class Outputs(Case):
         ids.write_text("[1]")
         before = {p: p.read_bytes() for p in self.folder.iterdir()}
         kl = ["perplexity", model, path, "--ctx", 8, "--kl", other, "--save-logits"]
-        commands = [["perplexity", model, path, "--ctx", 8, "--save-logits"], ["imatrix", model, path, "-o"],
-                    ["logits", model, "--ids", ids, "--out"], ["run", model, "--raw", "-p", "!", "-n", 1, "--imatrix"]]
+        commands = [
+            ["perplexity", model, path, "--ctx", 8, "--save-logits"],
+            ["imatrix", model, path, "-o"],
+            ["logits", model, "--ids", ids, "--out"],
+            ["run", model, "--raw", "-p", "!", "-n", 1, "--imatrix"],
+        ]
         for suffix in (".mlb", ".mlt", ".json"):
             for command, out in [(c, f"{model}{suffix}") for c in commands] + [(kl, f"{other}{suffix}")]:
                 self.assert_fails(krafla(*command, out), 2, out, "is the file that is read")
-        for command in (commands[0][:-1] + ["-z", other, "--save-logits"], ["imatrix", model, path, "-z", other, "-o"]):  # -z without .mlt
+        for command in (
+            commands[0][:-1] + ["-z", other, "--save-logits"],
+            ["imatrix", model, path, "-z", other, "-o"],
+        ):  # -z without .mlt
             self.assert_fails(krafla(*command, f"{other}.mlt"), 2, f"{other}.mlt", "is the file that is read")
         self.assertEqual({p: p.read_bytes() for p in self.folder.iterdir()}, before)
 
@@ -440,21 +565,31 @@ class Outputs(Case):
         want = out.read_bytes()
         for descriptor in (0, 1, 2):
             out.unlink()
-            done = krafla("imatrix", model, path, "--ctx", 16, "-o", out, preexec_fn=lambda: os.close(descriptor))
+            done = krafla(
+                "imatrix", model, path, "--ctx", 16, "-o", out, preexec_fn=lambda: os.close(descriptor)
+            )
             self.assertEqual((done.returncode, out.read_bytes()), (0, want))
 
     def test_an_empty_text_has_no_importance(self):
         path = self.folder / "empty"
         path.write_bytes(b"")
         for bos in (-1, BOS):
-            self.assert_fails(krafla("imatrix", self.put("tiny-q4.mlb", bos=bos), path, "--ctx", 16), 2, "no tokens")
+            self.assert_fails(
+                krafla("imatrix", self.put("tiny-q4.mlb", bos=bos), path, "--ctx", 16), 2, "no tokens"
+            )
 
     def test_empty_names_are_refused(self):
         model = self.put("tiny-q4.mlb")
         path, _ = self.text(20)
-        for args in (["perplexity", model, path, "--ctx", 8, "--kl"], ["perplexity", model, path, "--ctx", 8, "--save-logits"],
-                     ["perplexity", model, path, "--ctx", 8, "-z"], ["imatrix", model, path, "-o"], ["perplexity", model],
-                     ["run", model, "--raw", "-p", "!", "-n", 1, "--imatrix"], ["run", model, "-f"]):
+        for args in (
+            ["perplexity", model, path, "--ctx", 8, "--kl"],
+            ["perplexity", model, path, "--ctx", 8, "--save-logits"],
+            ["perplexity", model, path, "--ctx", 8, "-z"],
+            ["imatrix", model, path, "-o"],
+            ["perplexity", model],
+            ["run", model, "--raw", "-p", "!", "-n", 1, "--imatrix"],
+            ["run", model, "-f"],
+        ):
             self.assert_fails(krafla(*args, ""), 2, "ML_E_ARG", "empty")
         self.assertEqual(list(self.folder.glob("*.mli")), [])
 
@@ -477,15 +612,34 @@ class Compare(Case):
             for t in report["tensors"]:
                 x = np.asarray(source[t["name"]], F64)
                 w = stored[t["name"]]
-                y = np.asarray(w, F64) if isinstance(w, np.ndarray) else \
-                    (w.levels().astype(np.float32) * np.repeat(w.d.astype(np.float32), 32, axis=1)).astype(F64)
+                y = (
+                    np.asarray(w, F64)
+                    if isinstance(w, np.ndarray)
+                    else (
+                        w.levels().astype(np.float32) * np.repeat(w.d.astype(np.float32), 32, axis=1)
+                    ).astype(F64)
+                )
                 y = y.reshape(x.shape)
                 self.assertEqual((t["weights"], t["max_error"]), (x.size, np.abs(x - y).max()), t["name"])
-                self.assertAlmostEqual(t["relative_rms"], np.sqrt(((x - y) ** 2).sum() / (x * x).sum()), delta=1e-12, msg=t["name"])
-                self.assertAlmostEqual(t["cosine"], (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()), delta=1e-12, msg=t["name"])
+                self.assertAlmostEqual(
+                    t["relative_rms"],
+                    np.sqrt(((x - y) ** 2).sum() / (x * x).sum()),
+                    delta=1e-12,
+                    msg=t["name"],
+                )
+                self.assertAlmostEqual(
+                    t["cosine"],
+                    (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()),
+                    delta=1e-12,
+                    msg=t["name"],
+                )
                 self.assertEqual(t["relative_rms"] == 0, t["type"] == "F32", t["name"])
-            self.assertEqual(sum(t["weights"] for t in report["classes"]), sum(t["weights"] for t in report["tensors"]))
-            self.assertEqual(self.good("compare", path, folder, "-t", 1), self.good("compare", path, folder, "-t", 5))
+            self.assertEqual(
+                sum(t["weights"] for t in report["classes"]), sum(t["weights"] for t in report["tensors"])
+            )
+            self.assertEqual(
+                self.good("compare", path, folder, "-t", 1), self.good("compare", path, folder, "-t", 5)
+            )
 
     def test_a_gguf_and_what_is_not_made_of_it(self):
         gguf, model = ROOT / "tests/data/gguf/llama_f32.gguf", self.folder / "m.mlb"
@@ -497,7 +651,7 @@ class Compare(Case):
         at = data.rindex(np.float32(mlb.read(model).tensors["final_norm"].reshape(-1)[-1]).tobytes())
         changed = bytearray(data)
         changed[at] ^= 1
-        changed[8 + 4 * 7:8 + 4 * 8] = struct.pack("<f", 2 * header.rope_theta)
+        changed[8 + 4 * 7 : 8 + 4 * 8] = struct.pack("<f", 2 * header.rope_theta)
         model.write_bytes(changed)
         result = krafla("compare", model, gguf)
         self.assertEqual(result.returncode, 1)

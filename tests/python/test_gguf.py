@@ -26,7 +26,9 @@ REFUSED = {"llama_bias": ("ML_E_UNSUPPORTED", ".bias"), "qwen3_5_nested": ("ML_E
 
 
 def krafla(*args):
-    return subprocess.run([KRAFLA, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
+    return subprocess.run(
+        [KRAFLA, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL, timeout=120
+    )
 
 
 class Twins(unittest.TestCase):
@@ -80,12 +82,16 @@ class Twins(unittest.TestCase):
             c.update(sliding_window=None, use_sliding_window=False, layer_types=None)
         if c["model_type"].startswith("gemma"):
             c["query_pre_attn_scalar"] = c["head_dim"]
-        if c["model_type"] == "gemma2":   # llama.cpp's converter writes no base, and no cap only as none
+        if c["model_type"] == "gemma2":  # llama.cpp's converter writes no base, and no cap only as none
             for key in ("rope_theta", "rope_parameters", "attn_logit_softcapping", "final_logit_softcapping"):
                 c.pop(key, None)
         for key in ("no_rope_layers", "no_rope_layer_interval"):
             c.pop(key, None)
-        for s in (c.get("rope_scaling"), c.get("rope_parameters"), (c.get("rope_parameters") or {}).get("full_attention")):
+        for s in (
+            c.get("rope_scaling"),
+            c.get("rope_parameters"),
+            (c.get("rope_parameters") or {}).get("full_attention"),
+        ):
             for key in ("mscale", "mscale_all_dim"):
                 (s or {}).pop(key, None)
         (folder / "config.json").write_text(json.dumps(outer))
@@ -96,7 +102,9 @@ class Twins(unittest.TestCase):
         folder = self.with_what_a_gguf_says(checkpoint)
         gguf_twin.write(folder, self.folder / "twin.gguf")
         for kind in ("q8_0", "q4_0"):
-            here, there = self.convert(folder, "--type", kind), self.convert(self.folder / "twin.gguf", "--type", kind)
+            here, there = self.convert(folder, "--type", kind), self.convert(
+                self.folder / "twin.gguf", "--type", kind
+            )
             if mlb.read(here).header.lin_conv:
                 here, there = self.without_a_log(here), self.without_a_log(there)
             self.assertEqual(mlb.read(here).header, mlb.read(there).header)
@@ -108,7 +116,9 @@ class Twins(unittest.TestCase):
         for seed in range(100, 148):
             source = Path(tempfile.mkdtemp(dir=self.folder))
             c = random_checkpoint.write(source, seed)
-            if "llama3" in json.dumps(c) or (c.get("hidden_act") == "gelu_pytorch_tanh" and not c["model_type"].startswith("gemma")):
+            if "llama3" in json.dumps(c) or (
+                c.get("hidden_act") == "gelu_pytorch_tanh" and not c["model_type"].startswith("gemma")
+            ):
                 continue
             with self.subTest(seed=seed):
                 self.assert_folder_and_gguf_agree(source)
@@ -130,7 +140,7 @@ class Twins(unittest.TestCase):
         model = mlb.read(bytes(data))
         for a in mlb.layout(model.header, model.layer_flags):
             if a.name.endswith(".A_log"):
-                data[a.offset:a.offset + a.nbytes] = bytes(a.nbytes)
+                data[a.offset : a.offset + a.nbytes] = bytes(a.nbytes)
         return data
 
     def test_bf16_weights_are_the_same(self):
@@ -138,25 +148,40 @@ class Twins(unittest.TestCase):
             gguf_twin.write(CHECKPOINTS / name, self.folder / "f32.gguf")
             gguf_twin.write(CHECKPOINTS / name, self.folder / "bf16.gguf", make_gguf.BF16)
             with self.subTest(name):
-                self.assertEqual(self.convert(self.folder / "f32.gguf") == self.convert(self.folder / "bf16.gguf"), True)
+                self.assertEqual(
+                    self.convert(self.folder / "f32.gguf") == self.convert(self.folder / "bf16.gguf"), True
+                )
 
     def test_q4_rule_of_the_family(self):
         for name, rule in (("gemma3", "round"), ("qwen3", "search")):
             gguf_twin.write(CHECKPOINTS / name, self.folder / "twin.gguf")
             with self.subTest(name):
-                self.assert_converted(self.convert(self.folder / "twin.gguf", "--type", "q4_0"), CHECKPOINTS / name, rule)
+                self.assert_converted(
+                    self.convert(self.folder / "twin.gguf", "--type", "q4_0"), CHECKPOINTS / name, rule
+                )
 
     def test_split_models(self):
         parts = gguf_twin.write_split(CHECKPOINTS / "qwen3", self.folder / "m", 3)
         for part in parts:
             self.assert_converted(self.convert(part), CHECKPOINTS / "qwen3")
-        result = subprocess.run([KRAFLA, "convert", "--no-tokenizer", parts[0].name], cwd=self.folder, capture_output=True, timeout=60)
+        result = subprocess.run(
+            [KRAFLA, "convert", "--no-tokenizer", parts[0].name],
+            cwd=self.folder,
+            capture_output=True,
+            timeout=60,
+        )
         self.assertEqual(result.returncode, 0, result.stderr.decode())
         self.assertTrue((self.folder / "m.mlb").exists())
         other = gguf_twin.write_split(CHECKPOINTS / "qwen3", self.folder / "o", 4)[1].read_bytes()
-        cases = {"missing": (lambda: (parts[0].unlink(), parts[1].unlink()), 4, [parts[0].name, parts[1].name, "2 of the model's 3 parts"]),
-                 "of another": (lambda: parts[1].write_bytes(other), 5, ["split.count 4"]),
-                 "twice the same": (lambda: parts[1].write_bytes(parts[2].read_bytes()), 5, ["split.no is 2"])}
+        cases = {
+            "missing": (
+                lambda: (parts[0].unlink(), parts[1].unlink()),
+                4,
+                [parts[0].name, parts[1].name, "2 of the model's 3 parts"],
+            ),
+            "of another": (lambda: parts[1].write_bytes(other), 5, ["split.count 4"]),
+            "twice the same": (lambda: parts[1].write_bytes(parts[2].read_bytes()), 5, ["split.no is 2"]),
+        }
         for name, (spoil, code, mentions) in cases.items():
             with self.subTest(name):
                 gguf_twin.write_split(CHECKPOINTS / "qwen3", self.folder / "m", 3)
@@ -179,7 +204,9 @@ class Twins(unittest.TestCase):
             mlb.write(self.folder / "want.mlb", h, flags, read)
             with self.subTest(name):
                 data = self.convert(self.folder / "big.gguf")
-                self.assertEqual(mlb.read(data).header, mlb.read((self.folder / "want.mlb").read_bytes()).header)
+                self.assertEqual(
+                    mlb.read(data).header, mlb.read((self.folder / "want.mlb").read_bytes()).header
+                )
                 self.assertEqual(data == (self.folder / "want.mlb").read_bytes(), True)
 
     def test_what_a_family_cannot_be(self):
@@ -201,7 +228,12 @@ class Twins(unittest.TestCase):
         tensors.append(("v.patch_embd.weight", [32], make_gguf.F32, bytes(128)))
         (self.folder / "noted.gguf").write_bytes(make_gguf.gguf(keys, tensors))
         result = krafla("convert", "--no-tokenizer", self.folder / "noted.gguf", self.folder / "out")
-        for mention in ("not used: qwen35.some.new.key", "not used: qwen35.pooling_type", "further tokens (1 tensor)", "images (1 tensor)"):
+        for mention in (
+            "not used: qwen35.some.new.key",
+            "not used: qwen35.pooling_type",
+            "further tokens (1 tensor)",
+            "images (1 tensor)",
+        ):
             self.assertIn(mention, result.stderr.decode())
         self.assertNotIn("dimension_sections", result.stderr.decode())
 

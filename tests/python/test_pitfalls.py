@@ -20,8 +20,22 @@ import mlb  # noqa: E402
 import ref_forward as ref  # noqa: E402
 
 KRAFLA = os.environ["KRAFLA"]
-LLAMA3 = dict(rope_type=1, rope_factor=8, rope_low_freq_factor=1, rope_high_freq_factor=4, rope_orig_max_seq=8192, rope_theta=500000.0)
-YARN = dict(rope_type=3, rope_factor=4, rope_low_freq_factor=32, rope_high_freq_factor=1, rope_orig_max_seq=1024, rope_attn_factor=1.25)
+LLAMA3 = dict(
+    rope_type=1,
+    rope_factor=8,
+    rope_low_freq_factor=1,
+    rope_high_freq_factor=4,
+    rope_orig_max_seq=8192,
+    rope_theta=500000.0,
+)
+YARN = dict(
+    rope_type=3,
+    rope_factor=4,
+    rope_low_freq_factor=32,
+    rope_high_freq_factor=1,
+    rope_orig_max_seq=1024,
+    rope_attn_factor=1.25,
+)
 
 
 def same_bits(a, b):
@@ -36,8 +50,26 @@ class Case(unittest.TestCase):
 
     def model(self, flags=None, **fields):
         """A small random model and its path."""
-        header = mlb.Header(**(dict(dim=32, n_layers=1, n_heads=1, n_kv_heads=1, head_dim=32, hidden_dim=32, vocab=48, max_seq=4096,
-                                    rope_theta=10000.0, norm_eps=1e-5, wtype=1, shared_classifier=1, scale_f16=1) | fields))
+        header = mlb.Header(
+            **(
+                dict(
+                    dim=32,
+                    n_layers=1,
+                    n_heads=1,
+                    n_kv_heads=1,
+                    head_dim=32,
+                    hidden_dim=32,
+                    vocab=48,
+                    max_seq=4096,
+                    rope_theta=10000.0,
+                    norm_eps=1e-5,
+                    wtype=1,
+                    shared_classifier=1,
+                    scale_f16=1,
+                )
+                | fields
+            )
+        )
         header, flags = mlb.canonical(header, flags)
         path = self.folder / "m.mlb"
         mlb.write(path, header, flags, mlb.random_tensors(header, flags, 3))
@@ -45,8 +77,21 @@ class Case(unittest.TestCase):
 
     def logits(self, path, ids, *options):
         (self.folder / "ids.json").write_text(json.dumps(ids))
-        result = subprocess.run([KRAFLA, "logits", str(path), "--ids", str(self.folder / "ids.json"), "--out", str(self.folder / "x.npy"),
-                                 *map(str, options)], capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
+        result = subprocess.run(
+            [
+                KRAFLA,
+                "logits",
+                str(path),
+                "--ids",
+                str(self.folder / "ids.json"),
+                "--out",
+                str(self.folder / "x.npy"),
+                *map(str, options),
+            ],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+        )
         self.assertEqual(result.returncode, 0, result.stderr.decode())
         return np.load(self.folder / "x.npy")
 
@@ -59,7 +104,9 @@ def llama3_frequency(i, head_dim, s):
         return inv
     if wavelength > s["rope_orig_max_seq"] / s["rope_low_freq_factor"]:
         return inv / s["rope_factor"]
-    smooth = (s["rope_orig_max_seq"] / wavelength - s["rope_low_freq_factor"]) / (s["rope_high_freq_factor"] - s["rope_low_freq_factor"])
+    smooth = (s["rope_orig_max_seq"] / wavelength - s["rope_low_freq_factor"]) / (
+        s["rope_high_freq_factor"] - s["rope_low_freq_factor"]
+    )
     return (1 - smooth) * inv / s["rope_factor"] + smooth * inv
 
 
@@ -88,7 +135,15 @@ class FarPositions(Case):
 
     def test_gemma_3_scales_its_full_layers_only(self):
         """Layers with the local base are as without any scaling; a full layer is not."""
-        fields = dict(head_dim=32, sliding_window=50, rope_theta=1e6, rope_local_theta=1e4, qk_norm=1, post_norms=1, act=1)
+        fields = dict(
+            head_dim=32,
+            sliding_window=50,
+            rope_theta=1e6,
+            rope_local_theta=1e4,
+            qk_norm=1,
+            post_norms=1,
+            act=1,
+        )
         ids, local = np.random.RandomState(2).randint(0, 48, 120).tolist(), ref.WINDOW | ref.LOCAL_ROPE
         for scaling in (dict(rope_type=2, rope_factor=8), YARN, dict(LLAMA3, rope_orig_max_seq=64)):
             scaling = {k: v for k, v in scaling.items() if k != "rope_theta"}
@@ -105,16 +160,26 @@ class HugeScores(Case):
     def test_softmax_and_softcap_of_scores_of_1e5(self):
         ids = np.random.RandomState(4).randint(0, 48, 150).tolist()
         for attn_scale in (3e4, 3e8, 1e30):
-            for caps in ({}, dict(attn_softcap=50.0, final_softcap=30.0), dict(attn_softcap=1e5), dict(attn_softcap=1e-3)):
+            for caps in (
+                {},
+                dict(attn_softcap=50.0, final_softcap=30.0),
+                dict(attn_softcap=1e5),
+                dict(attn_softcap=1e-3),
+            ):
                 model, path = self.model(attn_scale=attn_scale, **caps)
                 kept = {}
                 forward = ref.Forward(model, ref.Contract("f16"), kept.__setitem__)
                 want = forward.logits(ids)
-                scores = attn_scale * np.abs(np.einsum("thd,phd->thp", kept["layers.0.q"], kept["layers.0.k"])).max()
+                scores = (
+                    attn_scale
+                    * np.abs(np.einsum("thd,phd->thp", kept["layers.0.q"], kept["layers.0.k"])).max()
+                )
                 self.assertGreater(scores, 1e5)
                 for options in ((), ("--chunk", 1, "-t", 1)):
                     got = self.logits(path, ids, *options)
-                    self.assertTrue(np.isfinite(got).all() and same_bits(got, want), (attn_scale, caps, options))
+                    self.assertTrue(
+                        np.isfinite(got).all() and same_bits(got, want), (attn_scale, caps, options)
+                    )
 
 
 if __name__ == "__main__":

@@ -26,10 +26,13 @@ DATA = ROOT / "tests" / "data" / "models"
 CONFORMANCE = ROOT / "tests" / "data" / "checkpoints"
 f32 = np.float32
 getcontext().prec = 70
-PI = Decimal("3.141592653589793238462643383279502884197169399375105820974944592307816406286208998628034825342117")
+PI = Decimal(
+    "3.141592653589793238462643383279502884197169399375105820974944592307816406286208998628034825342117"
+)
 
 
 # ---------------------------------------------------------------- high-precision truth
+
 
 def dec_sincos(x):
     """(sin, cos) of a Decimal by Taylor after reduction by multiples of 2 pi."""
@@ -68,7 +71,11 @@ class Functions(unittest.TestCase):
         self.assertLess(worst, bound, name)
 
     def test_exp(self):
-        x = [self.rng.uniform(-87.3, 88.7, 3000), self.rng.uniform(-0.4, 0.4, 1000), self.rng.normal(0, 1e-4, 200)]
+        x = [
+            self.rng.uniform(-87.3, 88.7, 3000),
+            self.rng.uniform(-0.4, 0.4, 1000),
+            self.rng.normal(0, 1e-4, 200),
+        ]
         self.check("exp32", rm.exp32, lambda v: v.exp(), np.concatenate(x).astype(f32), 1.5)
         x = np.concatenate([self.rng.uniform(-700, 708, 500), self.rng.uniform(-1, 1, 500)])
         self.check("exp64", rm.exp64, lambda v: v.exp(), x, 1.5)
@@ -87,12 +94,12 @@ class Functions(unittest.TestCase):
         self.check("log1p32", rm.log1p32, lambda v: (1 + v).ln(), x, 0.5001)
 
     def test_sincos(self):
-        x = np.concatenate([self.rng.uniform(-10, 10, 300), self.rng.uniform(0, 2.0 ** 24, 300)])
+        x = np.concatenate([self.rng.uniform(-10, 10, 300), self.rng.uniform(0, 2.0**24, 300)])
         sin, cos = rm.sincos64(x)
         exact = [dec_sincos(Decimal(float(v))) for v in x]
         for got, want in ((sin, [e[0] for e in exact]), (cos, [e[1] for e in exact])):
             error = max(float(abs(Decimal(float(g)) - w)) for g, w in zip(got, want))
-            self.assertLess(error, 2.0 ** -52)   # absolute, which is what RoPE's rounding to float needs
+            self.assertLess(error, 2.0**-52)  # absolute, which is what RoPE's rounding to float needs
 
     def test_pow(self):
         y = -np.arange(0, 128, 2) / 128
@@ -110,14 +117,23 @@ class Functions(unittest.TestCase):
         self.assertEqual(rm.log64(np.array([5e-324]))[0], -744.4400719213812)
         self.assertEqual(rm.exp64(np.array([-709.0, 0, 709.1])).tolist(), [0, 1, inf])
         self.assertEqual(rm.log1p32(f32([0, 1e-30])).tolist(), [0, float(f32(1e-30))])
-        self.assertTrue(np.isnan(rm.log1p32(f32([inf])))[0])   # inf/(inf - 1), as the page has it; softplus never asks
-        for bad in (rm.exp32(f32([nan])), rm.tanh32(f32([nan])), rm.log32(f32([nan, -1])), rm.exp64(np.array([nan])),
-                    rm.log1p32(f32([nan])), *rm.sincos64(np.array([nan, inf, 2.0 ** 51]))):
+        self.assertTrue(
+            np.isnan(rm.log1p32(f32([inf])))[0]
+        )  # inf/(inf - 1), as the page has it; softplus never asks
+        for bad in (
+            rm.exp32(f32([nan])),
+            rm.tanh32(f32([nan])),
+            rm.log32(f32([nan, -1])),
+            rm.exp64(np.array([nan])),
+            rm.log1p32(f32([nan])),
+            *rm.sincos64(np.array([nan, inf, 2.0**51])),
+        ):
             self.assertTrue(np.isnan(bad).all())
         self.assertEqual(rm.TWO_PI, 2 * np.pi)
 
 
 # ---------------------------------------------------------------- sums and matrix products against loops over scalars
+
 
 def scalar_fold8(a):
     return f32(f32(f32(a[0] + a[4]) + f32(a[2] + a[6])) + f32(f32(a[1] + a[5]) + f32(a[3] + a[7])))
@@ -148,8 +164,8 @@ def scalar_quantize(block):
 def scalar_dot(x, levels, d):
     lanes = [f32(0)] * 8
     for b in range(len(d)):
-        q, dx = scalar_quantize(x[32 * b:32 * b + 32])
-        isum = sum(a * int(w) for a, w in zip(q, levels[32 * b:32 * b + 32]))
+        q, dx = scalar_quantize(x[32 * b : 32 * b + 32])
+        isum = sum(a * int(w) for a, w in zip(q, levels[32 * b : 32 * b + 32]))
         lanes[b % 8] = f32(lanes[b % 8] + f32(f32(isum) * f32(f32(d[b]) * dx)))
     return scalar_fold8(lanes)
 
@@ -161,9 +177,11 @@ def same_bits(a, b):
 
 class Sums(unittest.TestCase):
     def test_fold_order(self):
-        big = f32(2.0 ** 24)
-        self.assertEqual(rm.fold8(f32([big, 1, 0, 0, -big, 1, 0, 0])), 2)     # a0+a4 first, then the ones
-        self.assertEqual(rm.fold8(f32([big, -big, 1, 0, 0, 0, 0, 0])), 0)     # the even half first: it loses the 1
+        big = f32(2.0**24)
+        self.assertEqual(rm.fold8(f32([big, 1, 0, 0, -big, 1, 0, 0])), 2)  # a0+a4 first, then the ones
+        self.assertEqual(
+            rm.fold8(f32([big, -big, 1, 0, 0, 0, 0, 0])), 0
+        )  # the even half first: it loses the 1
         x = np.random.RandomState(2).normal(0, 1, (3, 45)).astype(f32)
         self.assertTrue(same_bits(rm.sum8(x), [scalar_sum8(row) for row in x]))
 
@@ -179,10 +197,20 @@ class Sums(unittest.TestCase):
     def test_quantized_product(self):
         rng = np.random.RandomState(4)
         with np.errstate(all="ignore"):
-            for blocks, kind in ((1, "plain"), (3, "plain"), (11, "plain"), (9, "extremes"), (2, "nan"), (2, "inf"),
-                                 (2, "tiny"), (2, "huge d")):
+            for blocks, kind in (
+                (1, "plain"),
+                (3, "plain"),
+                (11, "plain"),
+                (9, "extremes"),
+                (2, "nan"),
+                (2, "inf"),
+                (2, "tiny"),
+                (2, "huge d"),
+            ):
                 x = rng.normal(0, 1, (2, 32 * blocks)).astype(f32)
-                levels, d = rng.randint(-128, 128, (3, 32 * blocks)), rng.normal(0, 1, (3, blocks)).astype(f32)
+                levels, d = rng.randint(-128, 128, (3, 32 * blocks)), rng.normal(0, 1, (3, blocks)).astype(
+                    f32
+                )
                 if kind == "extremes":
                     x, levels, d[0] = np.sign(x).astype(f32), np.where(levels < 0, -128, 127), 0
                 elif kind in ("nan", "inf"):
@@ -205,7 +233,7 @@ class Sums(unittest.TestCase):
                     for row, got in zip(x, rm.kv_q8(x)):
                         want = []
                         for b in range(0, n, 32):
-                            block = row[b:b + 32]
+                            block = row[b : b + 32]
                             d = f32(np.float16(f32(max(abs(v) for v in block) / f32(127))))
                             inverse = f32(f32(1) / d) if d else f32(0)
                             for v in block:
@@ -222,6 +250,7 @@ class Sums(unittest.TestCase):
 
 
 # ---------------------------------------------------------------- attention and delta rule against loops over scalars
+
 
 def scalar_attention(A, q, k, v, visible, scale, cap):
     """A6 for one query head: q [d], k and v [n, d], visible: list of key positions. exp, tanh: the oracle's own."""
@@ -308,6 +337,7 @@ class Mixers(unittest.TestCase):
 
 # ---------------------------------------------------------------- whole models
 
+
 class Oracle(unittest.TestCase):
     oracle = json.loads((DATA / "oracle.json").read_text())
 
@@ -326,7 +356,9 @@ class Oracle(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for name in make_models.RANDOM:
                 make_models.random_model(Path(folder), name)
-                self.assertEqual((Path(folder) / f"{name}.mlb").read_bytes(), (DATA / f"{name}.mlb").read_bytes(), name)
+                self.assertEqual(
+                    (Path(folder) / f"{name}.mlb").read_bytes(), (DATA / f"{name}.mlb").read_bytes(), name
+                )
 
     def test_a_position_does_not_see_the_future(self):
         for name in ("all-q4", "gemma3-like-q8", "linear-q8"):
@@ -341,16 +373,20 @@ class Oracle(unittest.TestCase):
         for name in ("all-q4", "gemma2-like-q4", "norope-q8", "head6-q8", "gate-yarn-q4"):
             model = mlb.read(DATA / (name + ".mlb"))
             ids = ref.verify_ids(model.header)
-            truth, got = ref.Forward(model, ref.Truth()).logits(ids), ref.Forward(model, ref.Contract()).logits(ids)
+            truth, got = ref.Forward(model, ref.Truth()).logits(ids), ref.Forward(
+                model, ref.Contract()
+            ).logits(ids)
             self.assertLess(np.abs(got - truth).mean(), 0.03 * truth.std(), name)
 
     def test_contract_without_quantized_activations_is_the_truth(self):
         """With exact matrix products only float32's roundings are left."""
+
         class Exact(ref.Contract):
             truth = ref.Truth()
 
             def matmul(self, x, w):
                 return (x.astype(np.float64) @ self.truth.weights(w).T).astype(f32)
+
         for name in self.oracle:
             if name != "nan-q4.mlb":
                 model = mlb.read(DATA / name)
@@ -359,9 +395,9 @@ class Oracle(unittest.TestCase):
                 self.assertLess(np.abs(got - truth).max(), 1e-3 if name.startswith("linear") else 3e-5, name)
 
     def test_digest(self):
-        self.assertEqual(f"{ref.fnv1a64(b'foobar'):016x}", "85944171f73967e8")   # from the FNV reference
+        self.assertEqual(f"{ref.fnv1a64(b'foobar'):016x}", "85944171f73967e8")  # from the FNV reference
         quiet = np.array([[1, np.nan]], f32)
-        other = np.array([0x3f800000, 0xffc00001], np.uint32).view(f32).reshape(1, 2)
+        other = np.array([0x3F800000, 0xFFC00001], np.uint32).view(f32).reshape(1, 2)
         self.assertEqual(ref.logits_digest(quiet), ref.logits_digest(other))
 
 
@@ -394,29 +430,34 @@ class Conformance(unittest.TestCase):
 
     def test_what_the_format_cannot_hold(self):
         for name, change, reason in (
-                ("llama_yarn", lambda c: c["rope_scaling"].update(truncate=False), "truncate"),
-                ("llama_yarn", lambda c: c["rope_scaling"].update(rope_type="longrope"), "longrope"),
-                ("llama3", lambda c: c["rope_scaling"].pop("low_freq_factor"), "low_freq_factor"),
-                ("llama2", lambda c: c.update(hidden_act="relu"), "relu"),
-                ("llama2", lambda c: c.update(model_type="phi3"), "phi3"),
-                ("llama2", lambda c: c.update(num_hidden_layers=1), "layers.1"),
-                ("llama2", lambda c: c.update(hidden_size=64), "shape"),
-                ("llama3", lambda c: c.update(tie_word_embeddings=False), "lm_head"),
-                ("gemma2", lambda c: c.update(quantization_config={}), "quantization_config")):
+            ("llama_yarn", lambda c: c["rope_scaling"].update(truncate=False), "truncate"),
+            ("llama_yarn", lambda c: c["rope_scaling"].update(rope_type="longrope"), "longrope"),
+            ("llama3", lambda c: c["rope_scaling"].pop("low_freq_factor"), "low_freq_factor"),
+            ("llama2", lambda c: c.update(hidden_act="relu"), "relu"),
+            ("llama2", lambda c: c.update(model_type="phi3"), "phi3"),
+            ("llama2", lambda c: c.update(num_hidden_layers=1), "layers.1"),
+            ("llama2", lambda c: c.update(hidden_size=64), "shape"),
+            ("llama3", lambda c: c.update(tie_word_embeddings=False), "lm_head"),
+            ("gemma2", lambda c: c.update(quantization_config={}), "quantization_config"),
+        ):
             with self.assertRaisesRegex(hf.Refused, reason):
                 hf.load(self.altered(name, change))
 
     def test_spellings(self):
         """The same settings in other words give the same header."""
+
         def nested(c):
             c["rope_parameters"] = dict(c.pop("rope_scaling"), rope_theta=c.pop("rope_theta"))
 
         def per_type(c):
             full, slide = "full_attention", "sliding_attention"
-            c["rope_parameters"] = {full: dict(c.pop("rope_scaling"), rope_theta=c.pop("rope_theta")),
-                                    slide: {"rope_type": "default", "rope_theta": c.pop("rope_local_base_freq")}}
+            c["rope_parameters"] = {
+                full: dict(c.pop("rope_scaling"), rope_theta=c.pop("rope_theta")),
+                slide: {"rope_type": "default", "rope_theta": c.pop("rope_local_base_freq")},
+            }
             pattern, n = c.pop("sliding_window_pattern"), c["num_hidden_layers"]
             c["layer_types"] = [slide if (i + 1) % pattern else full for i in range(n)]
+
         for name, change in (("llama3", nested), ("llama_yarn_af", nested), ("gemma3", per_type)):
             plain, other = hf.load(CONFORMANCE / name), hf.load(self.altered(name, change))
             self.assertEqual(plain.header, other.header, name)
@@ -434,7 +475,9 @@ class Conformance(unittest.TestCase):
     def test_a_different_lm_head_wins_over_tie(self):
         model = hf.load(self.altered("llama2", lambda c: c.update(tie_word_embeddings=True)))
         self.assertEqual((model.header.shared_classifier, "wcls" in model.tensors), (0, True))
-        self.assertEqual(hf.load(CONFORMANCE / "qwen3").header.shared_classifier, 1)   # an identical one does not
+        self.assertEqual(
+            hf.load(CONFORMANCE / "qwen3").header.shared_classifier, 1
+        )  # an identical one does not
 
 
 if __name__ == "__main__":

@@ -24,7 +24,9 @@ class Qwen35(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         folder = Path(cls.folder.name)
-        (folder / "tokenizer.json").write_bytes(lzma.decompress((DATA / "qwen3_5.tokenizer.json.xz").read_bytes()))
+        (folder / "tokenizer.json").write_bytes(
+            lzma.decompress((DATA / "qwen3_5.tokenizer.json.xz").read_bytes())
+        )
         cls.mlt = folder / "q.mlt"
         subprocess.run([KRAFLA, "convert-tokenizer", "--quiet", folder, cls.mlt], check=True, timeout=120)
 
@@ -34,12 +36,20 @@ class Qwen35(unittest.TestCase):
 
     def tokenize(self, values, *options):
         text = "".join(json.dumps(value) + "\n" for value in values)
-        done = subprocess.run([KRAFLA, "tokenize", self.mlt, "--jsonl", *options], input=text.encode(), capture_output=True, timeout=120)
+        done = subprocess.run(
+            [KRAFLA, "tokenize", self.mlt, "--jsonl", *options],
+            input=text.encode(),
+            capture_output=True,
+            timeout=120,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.decode().removesuffix("\n").split("\n")]
 
     def test_golden_ids_and_texts(self):
-        corpus = [json.loads(line)["text"] for line in (DATA / "corpus.jsonl").read_text().removesuffix("\n").split("\n")]
+        corpus = [
+            json.loads(line)["text"]
+            for line in (DATA / "corpus.jsonl").read_text().removesuffix("\n").split("\n")
+        ]
         with gzip.open(DATA / "qwen3_5.jsonl.gz", "rt", encoding="utf-8") as file:
             golden = [json.loads(line) for line in file]
         ids = [entry["ids"] for entry in golden]
@@ -63,7 +73,7 @@ class Qwen35(unittest.TestCase):
         for a, b in zip(tokens, tokens[1:]):
             self.assertLessEqual(b["begin"], a["end"])  # no hole
             self.assertLessEqual(a["begin"], b["begin"])
-        self.assertEqual(utf8[tokens[-1]["begin"]:].decode(), "!")
+        self.assertEqual(utf8[tokens[-1]["begin"] :].decode(), "!")
         self.assertIn(utf8.find("e\u0301".encode()) + 3, [token["end"] for token in tokens])
 
 
@@ -72,9 +82,12 @@ def small_tokenizer():
     itself = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     characters = [chr(b) for b in itself] + [chr(0x100 + i) for i in range(256 - len(itself))]
     vocabulary = {text: i for i, text in enumerate([*characters, "ab", "\u0120a"])}
-    return {"added_tokens": [{"id": 258, "content": "<|end|>", "special": True}],
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "decoder": {"type": "ByteLevel"},
-            "model": {"type": "BPE", "vocab": vocabulary, "merges": ["a b", "\u0120 a"]}}
+    return {
+        "added_tokens": [{"id": 258, "content": "<|end|>", "special": True}],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+        "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": ["a b", "\u0120 a"]},
+    }
 
 
 class Conversions(unittest.TestCase):
@@ -83,19 +96,33 @@ class Conversions(unittest.TestCase):
             folder = Path(temporary) / "model"
             shutil.copytree(CHECKPOINTS / "llama3", folder)
             (folder / "tokenizer.json").write_text(json.dumps(small_tokenizer()))
-            (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|end|>", "chat_template": "{{ x }}"}))
-            (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 258], "temperature": 0.5}))
+            (folder / "tokenizer_config.json").write_text(
+                json.dumps({"eos_token": "<|end|>", "chat_template": "{{ x }}"})
+            )
+            (folder / "generation_config.json").write_text(
+                json.dumps({"eos_token_id": [7, 258], "temperature": 0.5})
+            )
             out = Path(temporary) / "out"
             out.mkdir()
             for command, name in (("convert", "with"), ("convert-tokenizer", "alone")):
                 subprocess.run([KRAFLA, command, "--quiet", folder, out / name], check=True, timeout=120)
-            subprocess.run([KRAFLA, "convert-tokenizer", "--quiet", folder / "tokenizer.json", out / "file.mlt"], check=True, timeout=120)
+            subprocess.run(
+                [KRAFLA, "convert-tokenizer", "--quiet", folder / "tokenizer.json", out / "file.mlt"],
+                check=True,
+                timeout=120,
+            )
             tokenizer = mlt.read_mlt(out / "with.mlt")
             self.assertEqual((len(tokenizer.tokens), tokenizer.eos), (259, 258))
             for name in ("alone", "file"):
                 self.assertEqual((out / f"{name}.mlt").read_bytes(), (out / "with.mlt").read_bytes(), name)
-                self.assertEqual(json.loads((out / f"{name}.json").read_text()), json.loads((out / "with.json").read_text()), name)
-            self.assertEqual(json.loads((out / "with.json").read_text())["end_ids"], [7, 257, 258])  # config.json says 257
+                self.assertEqual(
+                    json.loads((out / f"{name}.json").read_text()),
+                    json.loads((out / "with.json").read_text()),
+                    name,
+                )
+            self.assertEqual(
+                json.loads((out / "with.json").read_text())["end_ids"], [7, 257, 258]
+            )  # config.json says 257
 
     def test_deep_nesting(self):
         """Anywhere: the JSON library's copies go down recursively."""
@@ -106,7 +133,9 @@ class Conversions(unittest.TestCase):
                 source.mkdir()
                 (source / "tokenizer.json").write_text(json.dumps(small_tokenizer()))
                 (source / file).write_text('{"eos_token_id": ' + deep + "}")
-                result = subprocess.run([KRAFLA, "convert-tokenizer", source, Path(folder, "out")], capture_output=True)
+                result = subprocess.run(
+                    [KRAFLA, "convert-tokenizer", source, Path(folder, "out")], capture_output=True
+                )
                 self.assertEqual(result.returncode, 5, result.stderr)
                 self.assertIn(file.encode(), result.stderr)
 
@@ -114,7 +143,12 @@ class Conversions(unittest.TestCase):
         with tempfile.TemporaryDirectory() as temporary:
             Path(temporary, "model.json").write_text("{}")
             for name in ("nothere", "nothere.mlt", "model.json", ""):
-                done = subprocess.run([KRAFLA, "tokenize", os.path.join(temporary, name), "--text", "a"], capture_output=True, text=True, timeout=120)
+                done = subprocess.run(
+                    [KRAFLA, "tokenize", os.path.join(temporary, name), "--text", "a"],
+                    capture_output=True,
+                    text=True,
+                    timeout=120,
+                )
                 self.assertEqual(done.returncode, 4, name)
                 self.assertIn(".mlt: there is no such file", done.stderr)
                 self.assertIn("convert-tokenizer", done.stderr)

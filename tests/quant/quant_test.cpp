@@ -50,8 +50,10 @@ TEST(Quant, EveryKernelGivesTheOraclesBytes) {
     const std::uint8_t* want = expected.data();
     for (const auto& c : all["cases"]) {
       SCOPED_TRACE(std::string(kernels->name) + " " + c.dump());
-      QuantRule rule{
-          .q4 = c["kind"] == "q4", .d_f16 = c["f16"], .q4_rule = c["rule"] == "round" ? Q4Rule::round : Q4Rule::search, .importance = {}};
+      QuantRule rule{.q4 = c["kind"] == "q4",
+                     .d_f16 = c["f16"],
+                     .q4_rule = c["rule"] == "round" ? Q4Rule::round : Q4Rule::search,
+                     .importance = {}};
       if (c["importance"]) rule.importance = importance;
       const auto x = floats(c["f16"] ? "inputs_f16.bin" : "inputs_f32.bin");
       const Blocks got = quantize(*kernels, rule, x, cols);
@@ -77,8 +79,10 @@ TEST(Quant, EveryKernelGivesTheSameBytesOnRandomRows) {
     for (float& v : importance) v = std::max(0.001f, std::fabs(normal(random)));
     for (int kind = 0; kind < 8; ++kind) {
       const bool q4 = kind >= 2;
-      QuantRule rule{
-          .q4 = q4, .d_f16 = kind % 2 == 1 && size < 1e3f, .q4_rule = kind >= 6 ? Q4Rule::round : Q4Rule::search, .importance = {}};
+      QuantRule rule{.q4 = q4,
+                     .d_f16 = kind % 2 == 1 && size < 1e3f,
+                     .q4_rule = kind >= 6 ? Q4Rule::round : Q4Rule::search,
+                     .importance = {}};
       if (kind == 4 || kind == 5) rule.importance = importance;
       const Blocks reference = quantize(*find_kernels("scalar"), rule, x, cols);
       for (const Kernels* kernels : all_kernels())
@@ -129,7 +133,9 @@ TEST(Quant, RefusesWhatHasNoPlace) {
     EXPECT_EQ(with(3, 1e8f, f32).first, "ML_OK");
     EXPECT_EQ(with(3, 1e-38f, f16).first, "ML_OK");
   }
-  EXPECT_EQ(with(3, 65504.0f * 127, {.q4 = false, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}}).first, "ML_OK");
+  EXPECT_EQ(with(3, 65504.0f * 127, {.q4 = false, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}})
+                .first,
+            "ML_OK");
   EXPECT_EQ(outcome([&] { quantize(kernels, {}, std::span(x).first(48), 48); }).first, "ML_E_SHAPE");
 }
 
@@ -140,7 +146,10 @@ TEST(Quant, Speed) {
   for (float& v : x) v = normal(random);
   for (const Kernels* kernels : all_kernels())
     for (const int kind : {0, 1, 2}) {
-      const QuantRule rule{.q4 = kind > 0, .d_f16 = true, .q4_rule = kind == 1 ? Q4Rule::search : Q4Rule::round, .importance = {}};
+      const QuantRule rule{.q4 = kind > 0,
+                           .d_f16 = true,
+                           .q4_rule = kind == 1 ? Q4Rule::search : Q4Rule::round,
+                           .importance = {}};
       double best = 1e9;  // of this thread's own time: the machine may be busy with others
       for (int i = 0; i < 3; ++i) {
         const std::clock_t start = std::clock();

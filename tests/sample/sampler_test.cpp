@@ -21,7 +21,8 @@ TEST(Philox, PublishedKnownAnswers) {
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr std::uint32_t kOnes = 0xffffffff;
-  EXPECT_EQ(philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -36,7 +37,8 @@ SamplingOptions options_of(const nlohmann::json& json) {
   o.presence_penalty = json.value("presence_penalty", o.presence_penalty);
   o.frequency_penalty = json.value("frequency_penalty", o.frequency_penalty);
   o.penalty_window = json.value("penalty_window", o.penalty_window);
-  if (json.contains("logit_bias")) o.logit_bias = json["logit_bias"].get<std::vector<std::pair<std::int32_t, float>>>();
+  if (json.contains("logit_bias"))
+    o.logit_bias = json["logit_bias"].get<std::vector<std::pair<std::int32_t, float>>>();
   o.seed = json.value("seed", o.seed);
   return o;
 }
@@ -52,7 +54,8 @@ TEST(Sampler, ChoosesWhatTheOracleDoes) {
       for (const std::uint32_t bits : c["bits"]) logits.push_back(std::bit_cast<float>(bits));
     else
       for (std::uint32_t i = 0; i < c["size"].get<std::uint32_t>(); ++i)
-        logits.push_back(static_cast<float>(philox4x32({i, c["n"].get<std::uint32_t>(), 0, 0}, {0, 0})[0] >> 16) / 4096);
+        logits.push_back(
+            static_cast<float>(philox4x32({i, c["n"].get<std::uint32_t>(), 0, 0}, {0, 0})[0] >> 16) / 4096);
     Sampler sampler(options_of(c["options"]), logits.size());
     const auto history = c["history"].get<std::vector<std::int32_t>>();
     const DrawCounter counter{c["counter"][0], c["counter"][1], c["counter"][2]};
@@ -81,7 +84,8 @@ TEST(Sampler, FrequenciesFollowTheWeights) {
     return counts;
   };
   const auto near = [](const std::vector<double>& got, const std::vector<double>& want) {
-    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 0.006) << i;  // 4 standard deviations
+    for (std::size_t i = 0; i < want.size(); ++i)
+      EXPECT_NEAR(got[i], want[i], 0.006) << i;  // 4 standard deviations
   };
   SamplingOptions options;
   options.seed = 42;
@@ -100,14 +104,17 @@ TEST(Sampler, FrequenciesFollowTheWeights) {
 }
 
 TEST(Sampler, NarrowAndWideAgreeOnManyCandidates) {
-  // 150,000 candidates: keeping all of them by top_k sorts everything; the same draw by lazy selection must give the same token.
+  // 150,000 candidates: keeping all of them by top_k sorts everything; the same draw by lazy selection must
+  // give the same token.
   Floats logits(150000);
-  for (std::uint32_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(philox4x32({i, 7, 0, 0}, {0, 0})[0] >> 20) / 1024;
+  for (std::uint32_t i = 0; i < logits.size(); ++i)
+    logits[i] = static_cast<float>(philox4x32({i, 7, 0, 0}, {0, 0})[0] >> 20) / 1024;
   SamplingOptions lazy, full;
   lazy.top_p = full.top_p = 0.95f;
   full.top_k = 150000;
   Sampler a(lazy, logits.size()), b(full, logits.size());
-  for (std::uint32_t i = 0; i < 5; ++i) EXPECT_EQ(a.sample(logits, {}, {.position = i}), b.sample(logits, {}, {.position = i}));
+  for (std::uint32_t i = 0; i < 5; ++i)
+    EXPECT_EQ(a.sample(logits, {}, {.position = i}), b.sample(logits, {}, {.position = i}));
 }
 
 TEST(Sampler, DrawsRepeatForASeedAndDifferByCounter) {
@@ -169,9 +176,12 @@ TEST(Sampler, OptionsOutsideTheirRangeAreRefusedByName) {
   for (const float bad : {-0.1f, 101.0f, nan}) refused("temperature", [&](auto& o) { o.temperature = bad; });
   for (const float bad : {0.0f, -1.0f, 1.1f, nan}) refused("top_p", [&](auto& o) { o.top_p = bad; });
   for (const float bad : {-0.1f, 1.1f, nan}) refused("min_p", [&](auto& o) { o.min_p = bad; });
-  for (const float bad : {0.0f, -1.0f, nan}) refused("repetition_penalty", [&](auto& o) { o.repetition_penalty = bad; });
-  for (const float bad : {-2.1f, 2.1f, nan}) refused("presence_penalty", [&](auto& o) { o.presence_penalty = bad; });
-  for (const float bad : {-2.1f, 2.1f, nan}) refused("frequency_penalty", [&](auto& o) { o.frequency_penalty = bad; });
+  for (const float bad : {0.0f, -1.0f, nan})
+    refused("repetition_penalty", [&](auto& o) { o.repetition_penalty = bad; });
+  for (const float bad : {-2.1f, 2.1f, nan})
+    refused("presence_penalty", [&](auto& o) { o.presence_penalty = bad; });
+  for (const float bad : {-2.1f, 2.1f, nan})
+    refused("frequency_penalty", [&](auto& o) { o.frequency_penalty = bad; });
   refused("top_k", [](auto& o) { o.top_k = -1; });
   refused("penalty_window", [](auto& o) { o.penalty_window = -2; });
   refused("logit_bias", [](auto& o) { o.logit_bias = {{10, 1.0f}}; });

@@ -29,7 +29,8 @@ struct Tokens {
 using Matches = std::vector<AddedTokens::Match>;
 
 /// By the words: leftmost first, of those the longest, of equal ones the lowest id; each place, each token.
-Matches by_the_words(const Tokens& tokens, std::string_view text, bool controls, const std::vector<TextRange>& literal) {
+Matches by_the_words(const Tokens& tokens, std::string_view text, bool controls,
+                     const std::vector<TextRange>& literal) {
   Matches matches;
   for (std::size_t at = 0; at < text.size();) {
     AddedTokens::Match best{static_cast<std::uint32_t>(at), 0, -1};
@@ -37,7 +38,9 @@ Matches by_the_words(const Tokens& tokens, std::string_view text, bool controls,
       const std::string& token = tokens.texts[id];
       const auto first = std::find(tokens.texts.begin(), tokens.texts.end(), token);
       const bool control = tokens.control[static_cast<std::size_t>(first - tokens.texts.begin())];
-      const auto touches = [&](const TextRange& range) { return range.first < at + token.size() && at < range.second; };
+      const auto touches = [&](const TextRange& range) {
+        return range.first < at + token.size() && at < range.second;
+      };
       const bool allowed = !control || (controls && std::none_of(literal.begin(), literal.end(), touches));
       if (allowed && text.substr(at).starts_with(token) && token.size() > best.length)
         best = {best.at, static_cast<std::uint32_t>(token.size()), static_cast<std::int32_t>(id)};
@@ -49,9 +52,10 @@ Matches by_the_words(const Tokens& tokens, std::string_view text, bool controls,
 }
 
 bool same(const Matches& a, const Matches& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const AddedTokens::Match& x, const AddedTokens::Match& y) {
-    return x.at == y.at && x.length == y.length && x.id == y.id;
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const AddedTokens::Match& x, const AddedTokens::Match& y) {
+                      return x.at == y.at && x.length == y.length && x.id == y.id;
+                    });
 }
 
 class Random {
@@ -73,7 +77,8 @@ TEST(AddedTokens, AreLeftmostThenLongest) {
   for (int round = 0; round < 3000; ++round) {
     const std::size_t letters = 1 + random.below(3);
     Tokens tokens;
-    for (std::size_t n = random.below(8); n > 0; --n) tokens.add(random.text(1 + random.below(6), letters), random.below(2) == 0);
+    for (std::size_t n = random.below(8); n > 0; --n)
+      tokens.add(random.text(1 + random.below(6), letters), random.below(2) == 0);
     const std::string text = random.text(random.below(40), letters + random.below(2));
     std::vector<TextRange> literal;
     for (std::size_t at = random.below(12); at < text.size(); at += 1 + random.below(12)) {
@@ -84,7 +89,9 @@ TEST(AddedTokens, AreLeftmostThenLongest) {
     const AddedTokens added = tokens.added();
     for (const bool controls : {true, false})
       for (const auto& ranges : {literal, std::vector<TextRange>()})
-        ASSERT_TRUE(same(added.find_all(text, controls, ranges), by_the_words(tokens, text, controls, ranges))) << round << " " << text;
+        ASSERT_TRUE(
+            same(added.find_all(text, controls, ranges), by_the_words(tokens, text, controls, ranges)))
+            << round << " " << text;
   }
 }
 

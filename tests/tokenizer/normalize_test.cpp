@@ -26,7 +26,8 @@ TEST(Nfc, ComposesDecomposesAndReorders) {
 TEST(Nfc, KnowsNothingAfterUnicode9) {
   const std::string dives = "\xF0\x91\xA4\xB5\xF0\x91\xA4\xB0";  // U+11935 U+11930, U+11938 since Unicode 13
   EXPECT_EQ(nfc(dives), dives);
-  const std::string marks = "q\xE1\xAA\xBF\xCC\xB4";  // U+1ABF has no class yet, so U+0334 does not move before it
+  const std::string marks =
+      "q\xE1\xAA\xBF\xCC\xB4";  // U+1ABF has no class yet, so U+0334 does not move before it
   EXPECT_EQ(nfc(marks), marks);
 }
 

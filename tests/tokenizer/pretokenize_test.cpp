@@ -46,9 +46,11 @@ TEST(Pretokenize, Digits) {
   EXPECT_EQ(cut(kLlama3, "a 12345"), (Pieces{"a", " ", "123", "45"}));
   EXPECT_EQ(cut(kQwen2, "a 123"), (Pieces{"a", " ", "1", "2", "3"}));
   EXPECT_EQ(cut(kGpt2, "a 123"), (Pieces{"a", " 123"}));
-  EXPECT_EQ(cut(kSmollm2, "a   12 b"), (Pieces{"a", "   ", "1", "2", " b"}));  // white space ends the text before a digit
-  EXPECT_EQ(cut(kSmollm2, "\xF0\x91\xB7\xA0\xF0\x91\xB7\xA1"), (Pieces{"\xF0\x91\xB7\xA0", "\xF0\x91\xB7\xA1"}));  // U+11DE0, 11DE1
-  EXPECT_EQ(cut(kGpt2, "\xF0\x91\xB7\xA0!"), (Pieces{"\xF0\x91\xB7\xA0!"}));                                       // no number to \p{N}
+  EXPECT_EQ(cut(kSmollm2, "a   12 b"),
+            (Pieces{"a", "   ", "1", "2", " b"}));  // white space ends the text before a digit
+  EXPECT_EQ(cut(kSmollm2, "\xF0\x91\xB7\xA0\xF0\x91\xB7\xA1"),
+            (Pieces{"\xF0\x91\xB7\xA0", "\xF0\x91\xB7\xA1"}));                // U+11DE0, 11DE1
+  EXPECT_EQ(cut(kGpt2, "\xF0\x91\xB7\xA0!"), (Pieces{"\xF0\x91\xB7\xA0!"}));  // no number to \p{N}
 }
 
 TEST(Pretokenize, WhiteSpace) {
@@ -57,15 +59,17 @@ TEST(Pretokenize, WhiteSpace) {
   EXPECT_EQ(cut(kLlama3, "x):\n\ny"), (Pieces{"x", "):\n\n", "y"}));
   EXPECT_EQ(cut(kLlama3, "\n\tif"), (Pieces{"\n", "\tif"}));
   EXPECT_EQ(cut(kGpt2, "\n\tif"), (Pieces{"\n", "\t", "if"}));
-  EXPECT_EQ(cut(kGpt2, "a\xC2\x85\xE2\x80\xA8z"), (Pieces{"a", "\xC2\x85", "\xE2\x80\xA8", "z"}));  // U+0085, U+2028
-  EXPECT_EQ(cut(kGpt2, "a\x1C!\xE2\x80\x8B"), (Pieces{"a", "\x1C!\xE2\x80\x8B"}));                  // neither is a space
+  EXPECT_EQ(cut(kGpt2, "a\xC2\x85\xE2\x80\xA8z"),
+            (Pieces{"a", "\xC2\x85", "\xE2\x80\xA8", "z"}));                        // U+0085, U+2028
+  EXPECT_EQ(cut(kGpt2, "a\x1C!\xE2\x80\x8B"), (Pieces{"a", "\x1C!\xE2\x80\x8B"}));  // neither is a space
 }
 
 TEST(Pretokenize, Marks) {
   EXPECT_EQ(cut(kQwen2, "e\xCC\x81t"), (Pieces{"e", "\xCC\x81t"}));
   EXPECT_EQ(cut(kQwen35, "e\xCC\x81t"), (Pieces{"e\xCC\x81t"}));
   EXPECT_EQ(cut(kGpt2, "e\xCC\x81t"), (Pieces{"e", "\xCC\x81", "t"}));
-  EXPECT_EQ(cut(kQwen35, "!\xF3\xA0\x84\x80"), (Pieces{"!\xF3\xA0\x84\x80"}));  // U+E0100, a mark beyond the table
+  EXPECT_EQ(cut(kQwen35, "!\xF3\xA0\x84\x80"),
+            (Pieces{"!\xF3\xA0\x84\x80"}));  // U+E0100, a mark beyond the table
 }
 
 TEST(Pretokenize, BytesThatAreNotUtf8AreOneCharacterEach) {

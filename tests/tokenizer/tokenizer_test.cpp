@@ -87,10 +87,12 @@ TEST(Tokenizer, GoldenIdsAndTextsOfTheWholeCorpus) {
     const auto& want = golden[i];
     const Ids ids = want["ids"].get<Ids>();
     EXPECT_EQ(smollm2().encode(texts[i], {.add_bos = false}), ids);
-    EXPECT_EQ(smollm2().encode(texts[i]), want["ids_special"].is_null() ? ids : want["ids_special"].get<Ids>());
+    EXPECT_EQ(smollm2().encode(texts[i]),
+              want["ids_special"].is_null() ? ids : want["ids_special"].get<Ids>());
     const std::string text = want["dec"].is_null() ? texts[i] : want["dec"].get<std::string>();
     EXPECT_EQ(replace_invalid_utf8(smollm2().decode(ids)), text);
-    EXPECT_EQ(replace_invalid_utf8(smollm2().decode(ids, true)), want["dec_skip"].is_null() ? text : want["dec_skip"].get<std::string>());
+    EXPECT_EQ(replace_invalid_utf8(smollm2().decode(ids, true)),
+              want["dec_skip"].is_null() ? text : want["dec_skip"].get<std::string>());
   }
 }
 
@@ -116,7 +118,8 @@ TEST(Tokenizer, UserTextNeverBecomesAControlToken) {
   const std::string text = "A<|im_end|>B";
   const Ids with = smollm2().encode(text), without = smollm2().encode(text, {.parse_special = false});
   EXPECT_EQ(std::count(with.begin(), with.end(), 2), 1);
-  EXPECT_TRUE(std::none_of(without.begin(), without.end(), [](std::int32_t id) { return smollm2().is_control(id); }));
+  EXPECT_TRUE(
+      std::none_of(without.begin(), without.end(), [](std::int32_t id) { return smollm2().is_control(id); }));
   EXPECT_EQ(smollm2().decode(without), text);
 
   // The same by ranges: the first <|im_end|> is the template's, the second touches the user's range [12, 20).
@@ -133,8 +136,9 @@ TEST(Tokenizer, AddedTokensThatAreNoControlTokensStayWhole) {
   mlt.tokens = {{"a", 0}, {"b", 0}, {"ab", 1}, {"abb", 1}, {"aa", 1}};
   mlt.merges = {{0, 0, 4}};
   const Tokenizer tokenizer(mlt, Ids{3, 4});
-  EXPECT_EQ(tokenizer.encode("abbab"), (Ids{3, 2}));                               // the longest
-  EXPECT_EQ(tokenizer.encode("abbab", {.parse_special = false}), (Ids{2, 1, 2}));  // the longest of those allowed
+  EXPECT_EQ(tokenizer.encode("abbab"), (Ids{3, 2}));  // the longest
+  EXPECT_EQ(tokenizer.encode("abbab", {.parse_special = false}),
+            (Ids{2, 1, 2}));  // the longest of those allowed
   EXPECT_EQ(tokenizer.encode("aa"), (Ids{4}));
   EXPECT_EQ(tokenizer.encode("aa", {.parse_special = false}), (Ids{0, 0}));  // nor by merging
   EXPECT_THROW(Tokenizer(mlt, Ids{0}), Error);
@@ -188,7 +192,8 @@ Mlt sentencepiece(std::uint32_t flags) {
 }
 
 TEST(SentencePiece, ThePrefixFollowsTheFlags) {
-  const Tokenizer always(sentencepiece(0)), first(sentencepiece(kMltPrefixAtStart)), never(sentencepiece(kMltNoPrefix));
+  const Tokenizer always(sentencepiece(0)), first(sentencepiece(kMltPrefixAtStart)),
+      never(sentencepiece(kMltNoPrefix));
   EXPECT_EQ(always.encode("a</s>a"), (Ids{259, 261, 259}));
   EXPECT_EQ(first.encode("a</s>a"), (Ids{259, 261, 257}));
   EXPECT_EQ(never.encode("a</s>a"), (Ids{257, 261, 257}));
@@ -270,7 +275,8 @@ TEST(Tokenizer, AnyBytesSurviveAndStreamsJoinToTheWhole) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::size_t kLong = 100000;
 #elif defined(__has_feature)
-constexpr std::size_t kLong = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 100000 : 1000000;
+constexpr std::size_t kLong =
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 100000 : 1000000;
 #else
 constexpr std::size_t kLong = 1000000;
 #endif
@@ -313,18 +319,21 @@ std::vector<std::string> long_texts(std::size_t size) {
   std::mt19937 random(7);
   for (const unsigned limit : {256u, 26u}) {  // any bytes, and a word of any letters
     std::string text;
-    while (text.size() < size) text += static_cast<char>(limit == 26 ? 'a' + random() % limit : random() % limit);
+    while (text.size() < size)
+      text += static_cast<char>(limit == 26 ? 'a' + random() % limit : random() % limit);
     texts.push_back(std::move(text));
   }
   return texts;
 }
 
-// Quadratic time would be hours. Typically 0.1 s of processor time, which other programs on the machine do not change much.
+// Quadratic time would be hours. Typically 0.1 s of processor time, which other programs on the machine do
+// not change much.
 void expect_fast(const Tokenizer& tokenizer, std::size_t size = kLong) {
   for (const std::string& text : long_texts(size)) {
     const std::clock_t start = std::clock();
     const Ids ids = tokenizer.encode(text);
-    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 4) << testing::PrintToString(text.substr(0, 8));
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 4)
+        << testing::PrintToString(text.substr(0, 8));
     EXPECT_LE(ids.size(), text.size() + 1);  // the prefix may be one
   }
 }
@@ -334,20 +343,25 @@ TEST(Tokenizer, OneMegabyteOfOneClassIsFast) { expect_fast(smollm2()); }
 TEST(Tokenizer, LongTextsOfOneClassAreFastWithEachFlag) {
   const MappedFile file(data("smollm2.mlt"));
   Mlt mlt = parse_mlt(file.bytes(), "smollm2.mlt");
-  for (const std::uint32_t flags : {kMltNfc | kMltIgnoreMerges, kMltNfc | kMltSingleDigits | kMltMarksAreLetters}) {
+  for (const std::uint32_t flags :
+       {kMltNfc | kMltIgnoreMerges, kMltNfc | kMltSingleDigits | kMltMarksAreLetters}) {
     mlt.flags = flags;
     expect_fast(Tokenizer(mlt), kLong / 5);
   }
 }
 
 TEST(SentencePiece, OneMegabyteOfOneClassIsFast) {
-  // Runs of "a" and of spaces that double, so that merges go on to the end, and a rule that joins everything to everything.
+  // Runs of "a" and of spaces that double, so that merges go on to the end, and a rule that joins everything
+  // to everything.
   Mlt mlt = sentencepiece(kMltPrefixAtStart);
   std::vector<std::string> texts = {"aa", "aaaa", kUnderlines + kUnderlines, "ba", "abab"};
   const auto first = static_cast<std::uint32_t>(mlt.tokens.size());
   for (const std::string& text : texts) mlt.tokens.push_back({text, 0});
-  for (const MltMerge& merge :
-       {MltMerge{257, 257, first}, {first, first, first + 1}, {262, 262, first + 2}, {258, 257, first + 3}, {260, 260, first + 4}})
+  for (const MltMerge& merge : {MltMerge{257, 257, first},
+                                {first, first, first + 1},
+                                {262, 262, first + 2},
+                                {258, 257, first + 3},
+                                {260, 260, first + 4}})
     mlt.merges.push_back(merge);
   expect_fast(Tokenizer(mlt));
 }
@@ -368,7 +382,8 @@ TEST(Tokenizer, ThreadsShareOne) {
 TEST(Bpe, BothWaysOfMergingAgree) {
   std::mt19937 random(2);
   for (int round = 0; round < 300; ++round) {
-    const std::int32_t n = 2 + static_cast<std::int32_t>(random() % 12);  // symbols; rules between them need no bytes here
+    const std::int32_t n =
+        2 + static_cast<std::int32_t>(random() % 12);  // symbols; rules between them need no bytes here
     std::vector<MltMerge> merges(random() % 60);
     const auto any = [&] { return static_cast<std::uint32_t>(random() % static_cast<std::uint32_t>(n)); };
     for (auto& merge : merges) merge = {any(), any(), any()};
@@ -391,7 +406,9 @@ Ids merged_naively(const Mlt& mlt, Ids symbols) {
     for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
       for (std::size_t rank = mlt.merges.size(); rank-- > 0;) {  // the last rule of a pair counts
         const MltMerge& m = mlt.merges[rank];
-        if (m.left != static_cast<std::uint32_t>(symbols[i]) || m.right != static_cast<std::uint32_t>(symbols[i + 1])) continue;
+        if (m.left != static_cast<std::uint32_t>(symbols[i]) ||
+            m.right != static_cast<std::uint32_t>(symbols[i + 1]))
+          continue;
         if (rank < best) best = rank, where = i;
         break;
       }
@@ -401,7 +418,8 @@ Ids merged_naively(const Mlt& mlt, Ids symbols) {
   }
 }
 
-/// A vocabulary of these tokens and of random merges of them, ranked in the order they were made or in none. `texts` holds the bytes.
+/// A vocabulary of these tokens and of random merges of them, ranked in the order they were made or in none.
+/// `texts` holds the bytes.
 Mlt random_merges(std::mt19937& random, std::vector<std::string>& texts, std::size_t n_merges) {
   Mlt mlt;
   const std::size_t first = texts.size() > 256 ? 256 : 0;
@@ -424,7 +442,8 @@ TEST(Tokenizer, ShortCutsGiveWhatMergingGives) {
   const std::vector<std::string> characters = {"a", "b", "\xC3\xA9", "\xE5\xA5\xBD", "\xE4\xBA\xBA"};
   for (int round = 0; round < 400; ++round) {
     std::vector<std::string> texts;
-    for (const unsigned byte : {0x61, 0x62, 0xC3, 0xA9, 0xE5, 0xA5, 0xBD, 0xE4, 0xBA}) texts.emplace_back(1, static_cast<char>(byte));
+    for (const unsigned byte : {0x61, 0x62, 0xC3, 0xA9, 0xE5, 0xA5, 0xBD, 0xE4, 0xBA})
+      texts.emplace_back(1, static_cast<char>(byte));
     Mlt mlt = random_merges(random, texts, 1 + random() % 60);
     if (random() % 2 == 0) mlt.flags = kMltGpt2Regex;
     const Tokenizer tokenizer(mlt);
@@ -459,7 +478,8 @@ TEST(SentencePiece, ShortCutsGiveWhatMergingGives) {
     std::vector<std::string> texts;
     for (int byte = 0; byte < 256; ++byte) texts.emplace_back(1, static_cast<char>(byte));
     const std::size_t first = texts.size();
-    for (const char* character : {"a", "b", "\xE2\x96\x81", "\xC3\xA9", "\xE5\xA5\xBD", "\xE4\xBA\xBA"}) texts.emplace_back(character);
+    for (const char* character : {"a", "b", "\xE2\x96\x81", "\xC3\xA9", "\xE5\xA5\xBD", "\xE4\xBA\xBA"})
+      texts.emplace_back(character);
     const std::size_t last = texts.size();
     Mlt mlt = random_merges(random, texts, 1 + random() % 60);
     mlt.kind = MltKind::kSentencePiece;
@@ -478,7 +498,8 @@ TEST(SentencePiece, ShortCutsGiveWhatMergingGives) {
           text += texts[static_cast<std::size_t>(symbols.back())];
         }
       }
-      ASSERT_EQ(tokenizer.encode(text), merged_naively(mlt, symbols)) << round << " " << testing::PrintToString(text);
+      ASSERT_EQ(tokenizer.encode(text), merged_naively(mlt, symbols))
+          << round << " " << testing::PrintToString(text);
     }
   }
 }
@@ -486,8 +507,9 @@ TEST(SentencePiece, ShortCutsGiveWhatMergingGives) {
 TEST(Unicode, ReplacesWhatIsNotUtf8) {
   EXPECT_EQ(replace_invalid_utf8("a\xC3\xA9\xF0\x9F\x98\x80"), "a\xC3\xA9\xF0\x9F\x98\x80");
   EXPECT_EQ(replace_invalid_utf8("\xFF"), "\xEF\xBF\xBD");
-  EXPECT_EQ(replace_invalid_utf8("\xE2\x82z"), "\xEF\xBF\xBDz");                            // one for a cut character
-  EXPECT_EQ(replace_invalid_utf8("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");  // a surrogate: no prefix of anything
+  EXPECT_EQ(replace_invalid_utf8("\xE2\x82z"), "\xEF\xBF\xBDz");  // one for a cut character
+  EXPECT_EQ(replace_invalid_utf8("\xED\xA0\x80"),
+            "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");  // a surrogate: no prefix of anything
   EXPECT_EQ(replace_invalid_utf8("\xC0\xAF"), "\xEF\xBF\xBD\xEF\xBF\xBD");
   EXPECT_EQ(replace_invalid_utf8("\xF4\x90\x80\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
   EXPECT_EQ(incomplete_utf8_tail("a\xE2\x82"), 2u);

@@ -37,7 +37,8 @@ ExprPtr ExpressionParser::expression() {
   while (skip_name("if")) {
     ExprPtr condition = either();
     ExprPtr otherwise = skip_name("else") ? expression() : nullptr;
-    left = of(Expr::Kind::kConditional, line, "", std::move(left), std::move(condition), std::move(otherwise));
+    left =
+        of(Expr::Kind::kConditional, line, "", std::move(left), std::move(condition), std::move(otherwise));
     unknown_.resize(known);
   }
   return left;
@@ -75,7 +76,8 @@ ExprPtr ExpressionParser::comparison() {
   while (true) {
     const int line = now().line;
     std::string op;
-    if (is(Kind::kOperator) && (is_op("==") || is_op("!=") || is_op("<") || is_op("<=") || is_op(">") || is_op(">=")))
+    if (is(Kind::kOperator) &&
+        (is_op("==") || is_op("!=") || is_op("<") || is_op("<=") || is_op(">") || is_op(">=")))
       op = now().text;
     else if (is_name("in"))
       op = "in";
@@ -199,7 +201,8 @@ ExprPtr ExpressionParser::number() {
   std::int64_t whole = 0;
   double real = 0;
   const bool integer = is(Kind::kInteger);
-  const auto read = integer ? std::from_chars(text.data(), end, whole) : std::from_chars(text.data(), end, real);
+  const auto read =
+      integer ? std::from_chars(text.data(), end, whole) : std::from_chars(text.data(), end, real);
   if (read.ec != std::errc() || read.ptr != end) wrong(fmt::format("the number {} is too large", text));
   const int line = tokens_[at_++].line;
   return integer ? constant(line, whole) : constant(line, real);
@@ -231,13 +234,15 @@ ExprPtr ExpressionParser::subscript(ExprPtr expr, int line) {
   ExprPtr stop = is_op(":") || is_op("]") ? nullptr : expression();
   ExprPtr step = skip_op(":") && !is_op("]") ? expression() : nullptr;
   expect_op("]");
-  return of(Expr::Kind::kSlice, line, "", std::move(expr), std::move(first), std::move(stop), std::move(step));
+  return of(Expr::Kind::kSlice, line, "", std::move(expr), std::move(first), std::move(stop),
+            std::move(step));
 }
 
 void ExpressionParser::arguments(Expr& call) {
   expect_op("(");
   while (!skip_op(")")) {
-    if (is_op("*") || is_op("**")) fail(ML_E_UNSUPPORTED, "chat template, line {}: {}arguments are not supported", now().line, now().text);
+    if (is_op("*") || is_op("**"))
+      fail(ML_E_UNSUPPORTED, "chat template, line {}: {}arguments are not supported", now().line, now().text);
     if (is(Kind::kName) && tokens_[at_ + 1].kind == Kind::kOperator && tokens_[at_ + 1].text == "=") {
       std::string name = expect_name();
       ++at_;
@@ -277,8 +282,10 @@ ExprPtr ExpressionParser::filters(ExprPtr inner, bool bare) {
 ExprPtr ExpressionParser::test(ExprPtr inner, int line) {
   const bool negated = skip_name("not");
   ExprPtr expr = of(Expr::Kind::kTest, line, expect_name(), std::move(inner));
-  if (find_test(expr->name) == nullptr) unknown_.push_back(fmt::format("chat template, line {}: there is no test '{}'", line, expr->name));
-  const bool argument = is(Kind::kName) || is(Kind::kString) || is(Kind::kInteger) || is(Kind::kFloat) || is_op("[") || is_op("{");
+  if (find_test(expr->name) == nullptr)
+    unknown_.push_back(fmt::format("chat template, line {}: there is no test '{}'", line, expr->name));
+  const bool argument = is(Kind::kName) || is(Kind::kString) || is(Kind::kInteger) || is(Kind::kFloat) ||
+                        is_op("[") || is_op("{");
   if (is_op("(")) {
     arguments(*expr);
   } else if (argument && !is_name({"else", "or", "and"})) {

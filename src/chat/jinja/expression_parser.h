@@ -1,4 +1,5 @@
-// The part of the parser that reads expressions: a cursor over the tokens, and Jinja's grammar from the weakest operator to the strongest.
+// The part of the parser that reads expressions: a cursor over the tokens, and Jinja's grammar from the
+// weakest operator to the strongest.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,9 @@ class ExpressionParser {
     ExpressionParser& parser_;
   };
 
-  [[noreturn]] void wrong(const std::string& what) const { fail(ML_E_FORMAT, "chat template, line {}: {}", now().line, what); }
+  [[noreturn]] void wrong(const std::string& what) const {
+    fail(ML_E_FORMAT, "chat template, line {}: {}", now().line, what);
+  }
   [[noreturn]] void too_deep() const { wrong(fmt::format("nested more than {} deep", kMaxNesting)); }
   std::string shown() const;  // the token, for a message
 
@@ -45,7 +48,9 @@ class ExpressionParser {
   bool is(Kind kind) const { return now().kind == kind; }
   bool is_op(std::string_view text) const { return is(Kind::kOperator) && now().text == text; }
   bool is_name(std::string_view text) const { return is(Kind::kName) && now().text == text; }
-  bool is_name(Names names) const { return is(Kind::kName) && std::find(names.begin(), names.end(), now().text) != names.end(); }
+  bool is_name(Names names) const {
+    return is(Kind::kName) && std::find(names.begin(), names.end(), now().text) != names.end();
+  }
   bool skip_op(std::string_view text) { return is_op(text) && (++at_, true); }
   bool skip_name(std::string_view text) { return is_name(text) && (++at_, true); }
   void expect_op(std::string_view text) {
@@ -74,7 +79,9 @@ class ExpressionParser {
     (add(*expr, std::move(parts)), ...);
     return expr;
   }
-  static std::unique_ptr<Stmt> statement(Stmt::Kind kind, int line) { return std::make_unique<Stmt>(Stmt{.kind = kind, .line = line}); }
+  static std::unique_ptr<Stmt> statement(Stmt::Kind kind, int line) {
+    return std::make_unique<Stmt>(Stmt{.kind = kind, .line = line});
+  }
 
   /// One expression, or several with commas: a tuple.
   ExprPtr tuple(bool conditional);
@@ -99,8 +106,8 @@ class ExpressionParser {
   ExprPtr filters(ExprPtr inner, bool bare);
   ExprPtr test(ExprPtr inner, int line);
 
-  /// ML_E_FORMAT for the first filter or test read since there were `known` of them in unknown_ that does not exist. Jinja says so before
-  /// it renders, but for those in an if, which may ask first.
+  /// ML_E_FORMAT for the first filter or test read since there were `known` of them in unknown_ that does not
+  /// exist. Jinja says so before it renders, but for those in an if, which may ask first.
   void check_names(std::size_t known) const;
 
   explicit ExpressionParser(std::string_view source) : tokens_(tokenize(source)) {}

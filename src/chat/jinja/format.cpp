@@ -70,7 +70,8 @@ std::string with_commas(std::string_view digits) {
 std::string digits_of(const Value& value, const Spec& spec) {
   std::int64_t whole = 0;
   if (value.integer(whole) && (spec.type == 0 || is_one_of(spec.type, "dixXob"))) {
-    const std::uint64_t size = whole < 0 ? 0 - static_cast<std::uint64_t>(whole) : static_cast<std::uint64_t>(whole);
+    const std::uint64_t size =
+        whole < 0 ? 0 - static_cast<std::uint64_t>(whole) : static_cast<std::uint64_t>(whole);
     switch (spec.type) {
       case 'x': return fmt::format("{}{:x}", spec.alternate ? "0x" : "", size);
       case 'X': return fmt::format("{}{:X}", spec.alternate ? "0X" : "", size);
@@ -80,7 +81,8 @@ std::string digits_of(const Value& value, const Spec& spec) {
     }
   }
   double real = 0;
-  if (!value.number(real)) fail(ML_E_FORMAT, "the format {} needs a number, not {}", spec.type, type_name(value));
+  if (!value.number(real))
+    fail(ML_E_FORMAT, "the format {} needs a number, not {}", spec.type, type_name(value));
   real = std::fabs(real);
   const int precision = spec.precision < 0 ? 6 : spec.precision;
   switch (spec.type) {
@@ -98,12 +100,14 @@ std::string digits_of(const Value& value, const Spec& spec) {
 
 Text formatted(const Value& value, const Spec& spec) {
   double number = 0;
-  const bool numeric = value.number(number) && spec.type != 's' && !(value.as_bool() != nullptr && spec.type == 0);
+  const bool numeric =
+      value.number(number) && spec.type != 's' && !(value.as_bool() != nullptr && spec.type == 0);
   Text body, sign;
   if (numeric || (spec.type != 0 && spec.type != 's')) {
     const std::string digits = digits_of(value, spec);
     body = Text(spec.comma ? with_commas(digits) : digits);
-    if (std::signbit(number) || spec.sign != '-') sign.bytes.assign(1, std::signbit(number) ? '-' : spec.sign);
+    if (std::signbit(number) || spec.sign != '-')
+      sign.bytes.assign(1, std::signbit(number) ? '-' : spec.sign);
   } else {
     body = to_text(value);
     if (spec.precision >= 0) {
@@ -156,7 +160,8 @@ Text format_percent(Interpreter& interpreter, const Text& format, const Value& v
   if (tuple != nullptr && tuple->form != List::Form::kTuple) tuple = nullptr;
   std::size_t used = 0;
   const auto next = [&]() -> const Value& {
-    if (tuple == nullptr ? used > 0 : used >= tuple->items.size()) fail(ML_E_FORMAT, "too few values for a % format");
+    if (tuple == nullptr ? used > 0 : used >= tuple->items.size())
+      fail(ML_E_FORMAT, "too few values for a % format");
     ++used;
     return tuple == nullptr ? values : tuple->items[used - 1];
   };
@@ -217,7 +222,9 @@ Text format_braces(Interpreter& interpreter, const Text& format, const Arguments
     Value value;
     bool found = false;
     if (head.empty() || head.find_first_not_of("0123456789") == std::string::npos) {
-      const std::size_t index = head.empty() ? next++ : head.size() > 6 ? arguments.values.size() : std::stoul(head);
+      const std::size_t index = head.empty()      ? next++
+                                : head.size() > 6 ? arguments.values.size()
+                                                  : std::stoul(head);
       found = index < arguments.values.size();
       if (found) value = arguments.values[index];
     } else {
@@ -226,8 +233,10 @@ Text format_braces(Interpreter& interpreter, const Text& format, const Arguments
         if (known == head) value = given, found = true;
     }
     if (!found) fail(ML_E_FORMAT, "format has no value for {{{}}}", head);
-    if (end < name.size() && name[end] == '.') return interpreter.attribute(value, std::string(name.substr(end + 1)));
-    if (end < name.size() && name.ends_with(']')) return interpreter.item(value, Value::text(name.substr(end + 1, name.size() - end - 2)));
+    if (end < name.size() && name[end] == '.')
+      return interpreter.attribute(value, std::string(name.substr(end + 1)));
+    if (end < name.size() && name.ends_with(']'))
+      return interpreter.item(value, Value::text(name.substr(end + 1, name.size() - end - 2)));
     return value;
   };
   for (std::size_t at = 0; at < bytes.size();) {

@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::int64_t kMaxRange = 100000;  // Jinja's sandbox allows no more
 
-Value function(const char* name, Value (*call)(Interpreter&, Arguments&)) { return std::make_shared<const Callable>(Callable{name, call}); }
+Value function(const char* name, Value (*call)(Interpreter&, Arguments&)) {
+  return std::make_shared<const Callable>(Callable{name, call});
+}
 
 Value range(Interpreter& in, Arguments& arguments) {
   const auto bound = bind("range", arguments, {"start", "stop", "step"});
@@ -19,10 +21,12 @@ Value range(Interpreter& in, Arguments& arguments) {
   list.start = bound[1] == nullptr ? 0 : integer_argument("range", bound[0], 0);
   list.stop = integer_argument("range", bound[1] == nullptr ? bound[0] : bound[1], 0);
   list.step = integer_argument("range", bound[2], 1);
-  if (bound[0] == nullptr || list.step == 0) fail(ML_E_FORMAT, "range needs an end, and a step that is not 0");
+  if (bound[0] == nullptr || list.step == 0)
+    fail(ML_E_FORMAT, "range needs an end, and a step that is not 0");
   for (std::int64_t i = list.start; list.step > 0 ? i < list.stop : i > list.stop;) {
     list.items.emplace_back(i);
-    if (static_cast<std::int64_t>(list.items.size()) > kMaxRange) fail(ML_E_FORMAT, "range: more than {} numbers", kMaxRange);
+    if (static_cast<std::int64_t>(list.items.size()) > kMaxRange)
+      fail(ML_E_FORMAT, "range: more than {} numbers", kMaxRange);
     if (__builtin_add_overflow(i, list.step, &i)) break;
   }
   in.spend(list.items.size());
@@ -87,12 +91,13 @@ Value cycler(Interpreter& in, Arguments& arguments) {
     self->members.set(Value::text("current"), items.items[next]);
     return items.items[at];
   };
-  self->members.set(Value::text("next"),
-                    std::make_shared<const Callable>(Callable{"next", [go](Interpreter&, Arguments&) { return go(false); }}));
-  self->members.set(Value::text("reset"), std::make_shared<const Callable>(Callable{"reset", [go](Interpreter&, Arguments&) -> Value {
-                                                                                      go(true);
-                                                                                      return None{};
-                                                                                    }}));
+  self->members.set(Value::text("next"), std::make_shared<const Callable>(Callable{
+                                             "next", [go](Interpreter&, Arguments&) { return go(false); }}));
+  self->members.set(Value::text("reset"), std::make_shared<const Callable>(
+                                              Callable{"reset", [go](Interpreter&, Arguments&) -> Value {
+                                                         go(true);
+                                                         return None{};
+                                                       }}));
   return self;
 }
 
@@ -122,14 +127,17 @@ std::vector<std::pair<std::string, Value>> global_functions() {
           {"strftime_now", function("strftime_now", strftime_now)}};
 }
 
-std::vector<const Value*> bind(std::string_view function, const Arguments& arguments, std::initializer_list<std::string_view> names) {
+std::vector<const Value*> bind(std::string_view function, const Arguments& arguments,
+                               std::initializer_list<std::string_view> names) {
   std::vector<const Value*> bound(names.size(), nullptr);
   if (arguments.values.size() > names.size())
-    fail(ML_E_FORMAT, "{} takes {} arguments at most, not {}", function, names.size(), arguments.values.size());
+    fail(ML_E_FORMAT, "{} takes {} arguments at most, not {}", function, names.size(),
+         arguments.values.size());
   for (std::size_t i = 0; i < arguments.values.size(); ++i) bound[i] = &arguments.values[i];
   for (const auto& [name, value] : arguments.named) {
     const auto at = static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-    if (at == names.size() || bound[at] != nullptr) fail(ML_E_FORMAT, "{}: the argument {} is unknown or given twice", function, name);
+    if (at == names.size() || bound[at] != nullptr)
+      fail(ML_E_FORMAT, "{}: the argument {} is unknown or given twice", function, name);
     bound[at] = &value;
   }
   return bound;
@@ -137,11 +145,14 @@ std::vector<const Value*> bind(std::string_view function, const Arguments& argum
 
 std::int64_t integer_argument(std::string_view function, const Value* value, std::int64_t otherwise) {
   std::int64_t number = otherwise;
-  if (value != nullptr && !value->integer(number)) fail(ML_E_FORMAT, "{} needs an integer, not {}", function, type_name(*value));
+  if (value != nullptr && !value->integer(number))
+    fail(ML_E_FORMAT, "{} needs an integer, not {}", function, type_name(*value));
   return number;
 }
 
-bool flag_argument(const Value* value, bool otherwise) { return value == nullptr ? otherwise : truth(*value); }
+bool flag_argument(const Value* value, bool otherwise) {
+  return value == nullptr ? otherwise : truth(*value);
+}
 
 const Text& text_argument(std::string_view function, const Value* value) {
   if (value == nullptr || value->as_text() == nullptr)

@@ -36,10 +36,12 @@ class Interpreter::Nested {
   Interpreter& in_;
 };
 
-/// A frame that goes with the scope, and all made within, unless a macro or a recursive loop made there holds on to one of them.
+/// A frame that goes with the scope, and all made within, unless a macro or a recursive loop made there holds
+/// on to one of them.
 class Interpreter::Scope {
  public:
-  Scope(Interpreter& in, Frame* parent) : in_(in), made_(in.frames_.size()), captured_(in.captured_), frame_(*in.make_frame(parent)) {}
+  Scope(Interpreter& in, Frame* parent)
+      : in_(in), made_(in.frames_.size()), captured_(in.captured_), frame_(*in.make_frame(parent)) {}
   ~Scope() {
     while (in_.captured_ == captured_ && in_.frames_.size() > made_) in_.frames_.pop_back();
   }
@@ -188,12 +190,13 @@ void Interpreter::run_for(const Stmt& stmt, Frame& frame, const Value& over, int
   Loop& loop = loops_.back();
   captured_ += stmt.recursive ? 1 : 0;
   if (stmt.recursive)
-    loop.call = std::make_shared<const Callable>(Callable{"loop", [&stmt, &frame, depth](Interpreter& in, Arguments& arguments) -> Value {
-                                                            const auto bound = bind("loop", arguments, {"iterable"});
-                                                            Text inner;
-                                                            if (bound[0] != nullptr) in.run_for(stmt, frame, *bound[0], depth + 1, inner);
-                                                            return inner;
-                                                          }});
+    loop.call = std::make_shared<const Callable>(
+        Callable{"loop", [&stmt, &frame, depth](Interpreter& in, Arguments& arguments) -> Value {
+                   const auto bound = bind("loop", arguments, {"iterable"});
+                   Text inner;
+                   if (bound[0] != nullptr) in.run_for(stmt, frame, *bound[0], depth + 1, inner);
+                   return inner;
+                 }});
   if (items.empty() && stmt.bodies.size() > 1) execute(stmt.bodies[1], Scope(*this, &frame).frame(), out);
   for (; loop.index0 < items.size(); ++loop.index0) {
     spend(1);
@@ -211,7 +214,8 @@ void Interpreter::run_for(const Stmt& stmt, Frame& frame, const Value& over, int
 void Interpreter::run_with(const Stmt& stmt, Frame& frame, Text& out) {
   Scope inner(*this, &frame);
   Frame& scope = inner.frame();
-  for (std::size_t i = 0; i < stmt.parameters.size(); ++i) scope.names.emplace_back(stmt.parameters[i], evaluate(*stmt.exprs[i], frame));
+  for (std::size_t i = 0; i < stmt.parameters.size(); ++i)
+    scope.names.emplace_back(stmt.parameters[i], evaluate(*stmt.exprs[i], frame));
   execute(stmt.bodies[0], scope, out);
 }
 
@@ -238,7 +242,8 @@ Value Interpreter::make_macro(const Stmt& stmt, Frame& frame, std::size_t first_
   return std::make_shared<const Callable>(std::move(macro));
 }
 
-Value Interpreter::call_macro(const Stmt& stmt, Frame& closure, std::size_t first_default, Arguments& arguments) {
+Value Interpreter::call_macro(const Stmt& stmt, Frame& closure, std::size_t first_default,
+                              Arguments& arguments) {
   Scope inner(*this, &closure);
   Frame& scope = inner.frame();
   const std::size_t n = stmt.parameters.size();
@@ -249,8 +254,10 @@ Value Interpreter::call_macro(const Stmt& stmt, Frame& closure, std::size_t firs
   for (std::size_t i = n; i < arguments.values.size(); ++i) rest.items.push_back(arguments.values[i]);
   Dict named;
   for (auto& [name, value] : arguments.named) {
-    const auto at = static_cast<std::size_t>(std::find(stmt.parameters.begin(), stmt.parameters.end(), name) - stmt.parameters.begin());
-    if (at < std::min(n, arguments.values.size())) fail(ML_E_FORMAT, "macro '{}' gets two values for {}", stmt.name, name);
+    const auto at = static_cast<std::size_t>(std::find(stmt.parameters.begin(), stmt.parameters.end(), name) -
+                                             stmt.parameters.begin());
+    if (at < std::min(n, arguments.values.size()))
+      fail(ML_E_FORMAT, "macro '{}' gets two values for {}", stmt.name, name);
     if (at < n) continue;
     if (name == "caller" && stmt.takes.caller)
       scope.names.emplace_back("caller", value);
@@ -261,12 +268,13 @@ Value Interpreter::call_macro(const Stmt& stmt, Frame& closure, std::size_t firs
   }
   for (std::size_t i = 0; i < n; ++i) {
     const std::string& name = stmt.parameters[i];
-    const auto given = std::find_if(arguments.named.begin(), arguments.named.end(), [&](const auto& a) { return a.first == name; });
+    const auto given = std::find_if(arguments.named.begin(), arguments.named.end(),
+                                    [&](const auto& a) { return a.first == name; });
     const ExprPtr& otherwise = stmt.exprs[first_default + i];
     Value value = i < arguments.values.size()      ? arguments.values[i]
                   : given != arguments.named.end() ? given->second
                   : otherwise                      ? evaluate(*otherwise, scope)
-                                                   : Value::undefined(fmt::format("the parameter '{}'", name));
+                              : Value::undefined(fmt::format("the parameter '{}'", name));
     scope.names.emplace_back(name, std::move(value));
   }
   scope.names.emplace_back("varargs", std::move(rest));
@@ -279,15 +287,18 @@ Value Interpreter::call_macro(const Stmt& stmt, Frame& closure, std::size_t firs
 void Interpreter::assign(const Expr& target, Value value, Frame& frame) {
   if (target.kind == Expr::Kind::kTuple) {
     std::vector<Value> items = iterate(value);
-    if (items.size() != target.parts.size()) fail(ML_E_FORMAT, "{} names for {} values", target.parts.size(), items.size());
+    if (items.size() != target.parts.size())
+      fail(ML_E_FORMAT, "{} names for {} values", target.parts.size(), items.size());
     for (std::size_t i = 0; i < items.size(); ++i) assign(*target.parts[i], std::move(items[i]), frame);
     return;
   }
   if (target.kind == Expr::Kind::kAttribute) {
     Namespace* space = lookup(target.parts[0]->name, frame).as_namespace();
     if (space == nullptr)
-      fail(ML_E_FORMAT, "cannot assign to {}.{}: only namespaces have members to set", target.parts[0]->name, target.name);
-    if (target.name.starts_with('_')) fail(ML_E_FORMAT, "cannot assign to {}: members of namespaces do not begin with _", target.name);
+      fail(ML_E_FORMAT, "cannot assign to {}.{}: only namespaces have members to set", target.parts[0]->name,
+           target.name);
+    if (target.name.starts_with('_'))
+      fail(ML_E_FORMAT, "cannot assign to {}: members of namespaces do not begin with _", target.name);
     space->members.set(Value::text(target.name), std::move(value));
     return;
   }
@@ -386,7 +397,8 @@ Value Interpreter::concatenated(const Expr& expr, Frame& frame) {
 
 Arguments Interpreter::arguments_of(const Expr& expr, Frame& frame) {
   Arguments arguments;
-  for (std::size_t i = 1; i < expr.parts.size(); ++i) arguments.values.push_back(evaluate(*expr.parts[i], frame));
+  for (std::size_t i = 1; i < expr.parts.size(); ++i)
+    arguments.values.push_back(evaluate(*expr.parts[i], frame));
   for (const auto& [name, value] : expr.named) arguments.named.emplace_back(name, evaluate(*value, frame));
   line_ = expr.line;
   return arguments;

@@ -1,4 +1,5 @@
-// Runs a template's syntax tree. Bounded: steps, bytes, depth of calls; what would go beyond ends with an Error.
+// Runs a template's syntax tree. Bounded: steps, bytes, depth of calls; what would go beyond ends with an
+// Error.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +31,14 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  /// Renders once. ML_E_FORMAT, with the line, for what the template does wrong; ML_E_ARG for its raise_exception.
+  /// Renders once. ML_E_FORMAT, with the line, for what the template does wrong; ML_E_ARG for its
+  /// raise_exception.
   Text render(const Body& body, std::vector<std::pair<std::string, Value>> context);
 
   // For filters, tests, methods and functions.
 
-  /// Counts work; every value of n bytes or items that is made or looked through counts. As work is what 16 bytes of memory take, or
-  /// some 100 nanoseconds, it bounds both.
+  /// Counts work; every value of n bytes or items that is made or looked through counts. As work is what 16
+  /// bytes of memory take, or some 100 nanoseconds, it bounds both.
   void spend(std::uint64_t n);
   void spend_comparison(const Value& a, const Value& b) { spend(std::min(weight_of(a), weight_of(b))); }
   /// Of looking for `part` in `whole`: in the worst case it is compared at each byte.
@@ -95,7 +97,8 @@ class Interpreter {
   int depth_ = 0;
   int line_ = 1;
   std::size_t captured_ = 0;  // scopes that macros and recursive loops hold on to
-  // Frames that something holds on to, namespaces and loops live as long as the interpreter; nothing is torn down recursively.
+  // Frames that something holds on to, namespaces and loops live as long as the interpreter; nothing is torn
+  // down recursively.
   std::deque<Frame> frames_;
   std::deque<Namespace> namespaces_;
   std::deque<Loop> loops_;
@@ -103,7 +106,8 @@ class Interpreter {
 };
 
 /// Arguments by position or by name, in the order of `names`; null where not given. ML_E_FORMAT for others.
-std::vector<const Value*> bind(std::string_view function, const Arguments& arguments, std::initializer_list<std::string_view> names);
+std::vector<const Value*> bind(std::string_view function, const Arguments& arguments,
+                               std::initializer_list<std::string_view> names);
 /// ML_E_FORMAT where the argument is there and of another type.
 std::int64_t integer_argument(std::string_view function, const Value* value, std::int64_t otherwise);
 bool flag_argument(const Value* value, bool otherwise);

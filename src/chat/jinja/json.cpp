@@ -18,7 +18,8 @@ Value convert(const nlohmann::ordered_json& json, bool literal, int depth) {
     case nlohmann::ordered_json::value_t::number_integer: return json.get<std::int64_t>();
     case nlohmann::ordered_json::value_t::number_unsigned: {
       const auto number = json.get<std::uint64_t>();
-      if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return static_cast<double>(number);
+      if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+        return static_cast<double>(number);
       return static_cast<std::int64_t>(number);
     }
     case nlohmann::ordered_json::value_t::number_float: return json.get<double>();
@@ -31,7 +32,8 @@ Value convert(const nlohmann::ordered_json& json, bool literal, int depth) {
     }
     case nlohmann::ordered_json::value_t::object: {
       Dict dict;
-      for (const auto& [key, item] : json.items()) dict.set(Text(key, literal), convert(item, literal, depth + 1));
+      for (const auto& [key, item] : json.items())
+        dict.set(Text(key, literal), convert(item, literal, depth + 1));
       return dict;
     }
     default: fail(ML_E_FORMAT, "JSON of a kind that templates do not know");
@@ -57,7 +59,8 @@ void dump_text(const Text& text, bool ensure_ascii, Text& out) {
         if (code < 0x20 || (ensure_ascii && code > 0x7E && code < 0x10000 && code != 0x7F))
           changed = fmt::format("\\u{:04x}", code);
         else if (ensure_ascii && code >= 0x10000)
-          changed = fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((code - 0x10000) >> 10), 0xDC00 + ((code - 0x10000) & 0x3FF));
+          changed = fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((code - 0x10000) >> 10),
+                                0xDC00 + ((code - 0x10000) & 0x3FF));
     }
     if (!changed.empty()) {
       out.append(text, plain, at);
@@ -93,7 +96,9 @@ class Dumper {
     if (const bool* flag = value.as_bool()) return *flag ? "true" : "false";
     if (const std::int64_t* number = value.as_int()) return std::to_string(*number);
     if (const double* real = value.as_float())
-      return std::isnan(*real) ? "NaN" : std::isinf(*real) ? (*real < 0 ? "-Infinity" : "Infinity") : float_repr(*real);
+      return std::isnan(*real)   ? "NaN"
+             : std::isinf(*real) ? (*real < 0 ? "-Infinity" : "Infinity")
+                                 : float_repr(*real);
     fail(ML_E_FORMAT, "a value of type {} cannot be written as JSON", type_name(value));
   }
   void line(int depth, Text& out) const {
@@ -118,7 +123,8 @@ class Dumper {
     items.reserve(dict.items.size());
     for (const auto& item : dict.items) items.push_back(&item);
     if (style_.sort_keys)
-      std::stable_sort(items.begin(), items.end(), [](const auto* a, const auto* b) { return compare(a->first, b->first) < 0; });
+      std::stable_sort(items.begin(), items.end(),
+                       [](const auto* a, const auto* b) { return compare(a->first, b->first) < 0; });
     out.append("{");
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (i > 0) out.append(style_.item_separator);

@@ -22,7 +22,10 @@ std::string with_plain_line_ends(std::string_view source) {
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80; }
+bool is_name_start(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
 
 class Lexer {
  public:
@@ -51,14 +54,16 @@ class Lexer {
   }
 
  private:
-  [[noreturn]] void wrong(const std::string& what) const { fail(ML_E_FORMAT, "chat template, line {}: {}", line_, what); }
+  [[noreturn]] void wrong(const std::string& what) const {
+    fail(ML_E_FORMAT, "chat template, line {}: {}", line_, what);
+  }
   void add(Token::Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
   void add_data(std::string text) {
     if (!text.empty()) add(Token::Kind::kData, std::move(text));
   }
   void move_to(std::size_t to) {
-    line_ += static_cast<int>(
-        std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_), text_.begin() + static_cast<std::ptrdiff_t>(to), '\n'));
+    line_ += static_cast<int>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_),
+                                         text_.begin() + static_cast<std::ptrdiff_t>(to), '\n'));
     at_ = to;
   }
   char at(std::size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
@@ -82,12 +87,14 @@ class Lexer {
       const std::size_t line = data.rfind('\n') + 1;
       const bool starts = line > 0 || at_ == 0 || text_[at_ - 1] == '\n';
       const std::string_view rest = data.substr(line);
-      if (starts && stripped(rest, true, false).first == rest.size()) return std::string(data.substr(0, line));
+      if (starts && stripped(rest, true, false).first == rest.size())
+        return std::string(data.substr(0, line));
     }
     return std::string(data);
   }
 
-  /// Where the text goes on after a closing tag whose sign, if any, is at `i`; npos: it is none. `close`: '%', '}' or '#'.
+  /// Where the text goes on after a closing tag whose sign, if any, is at `i`; npos: it is none. `close`:
+  /// '%', '}' or '#'.
   std::size_t after_close(std::size_t i, char close) const {
     const char sign = sign_at(i);
     if (sign == '+' && close == '}') return std::string::npos;
@@ -114,7 +121,8 @@ class Lexer {
     if (minus) ++i;
     if (at(i) != '%' || at(i + 1) != '}') return false;
     move_to(minus ? space_end(i + 2) : i + 2);
-    for (std::size_t open = text_.find("{%", at_); open != std::string::npos; open = text_.find("{%", open + 1)) {
+    for (std::size_t open = text_.find("{%", at_); open != std::string::npos;
+         open = text_.find("{%", open + 1)) {
       const char sign = sign_at(open + 2);
       const std::size_t name = space_end(open + 2 + (sign != 0 ? 1 : 0));
       if (text_.compare(name, 6, "endraw") != 0) continue;
@@ -175,8 +183,12 @@ class Lexer {
     std::string digits = text_.substr(at_ + 2, i - at_ - 2);
     std::erase(digits, '_');
     std::int64_t value = 0;
-    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, letter < 2 ? 16 : letter < 4 ? 8 : 2);
-    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size()) wrong("a number that is none, or too large");
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value,
+                                      letter < 2   ? 16
+                                      : letter < 4 ? 8
+                                                   : 2);
+    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size())
+      wrong("a number that is none, or too large");
     add(Token::Kind::kInteger, std::to_string(value));
     move_to(i);
     return true;
@@ -236,11 +248,14 @@ class Lexer {
       const std::size_t size = c == 'x' ? 2 : c == 'u' ? 4 : 8;
       std::uint32_t code = 0;
       for (std::size_t k = 0; k < size; ++k) {
-        const std::size_t digit = std::string_view("0123456789abcdef").find(static_cast<char>(at(i + 2 + k) | 0x20));
-        if (digit == std::string_view::npos || at(i + 2 + k) < '0') wrong(fmt::format("\\{} needs {} hexadecimal digits", c, size));
+        const std::size_t digit =
+            std::string_view("0123456789abcdef").find(static_cast<char>(at(i + 2 + k) | 0x20));
+        if (digit == std::string_view::npos || at(i + 2 + k) < '0')
+          wrong(fmt::format("\\{} needs {} hexadecimal digits", c, size));
         code = code << 4 | static_cast<std::uint32_t>(digit);
       }
-      if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) wrong(fmt::format("\\{} names no character", c));
+      if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
+        wrong(fmt::format("\\{} names no character", c));
       value += utf8(code);
       i += 2 + size;
     } else {

@@ -1,5 +1,5 @@
-// A template's text to tokens, with Jinja's rules for white space: trim_blocks and lstrip_blocks are on, one line end at the
-// template's end is dropped, every line end is \n.
+// A template's text to tokens, with Jinja's rules for white space: trim_blocks and lstrip_blocks are on, one
+// line end at the template's end is dropped, every line end is \n.
 #pragma once
 
 #include <string>
@@ -9,7 +9,19 @@
 namespace krafla::jinja {
 
 struct Token {
-  enum class Kind { kData, kVariableBegin, kVariableEnd, kBlockBegin, kBlockEnd, kName, kString, kInteger, kFloat, kOperator, kEnd };
+  enum class Kind {
+    kData,
+    kVariableBegin,
+    kVariableEnd,
+    kBlockBegin,
+    kBlockEnd,
+    kName,
+    kString,
+    kInteger,
+    kFloat,
+    kOperator,
+    kEnd
+  };
   Kind kind;
   std::string text;  // a string's value, not its spelling; a number without its underscores
   int line;

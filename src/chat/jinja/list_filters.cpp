@@ -17,7 +17,8 @@ Value nested_attribute(Interpreter& in, Value value, const Value& path) {
     const std::size_t dot = std::min(rest.find('.'), rest.size());
     const std::string part(rest.substr(0, dot));
     in.spend(1 + part.size() / 16);
-    const bool number = !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string::npos;
+    const bool number =
+        !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string::npos;
     value = in.item(value, number ? Value(static_cast<std::int64_t>(std::stol(part))) : Value::text(part));
     if (dot == rest.size()) return value;
     rest.remove_prefix(dot + 1);
@@ -31,10 +32,13 @@ Value sort_key(Interpreter& in, const Value& value, const Value* attribute, bool
   return !case_sensitive && key.as_text() != nullptr ? Value(with_case(*key.as_text(), Case::kLower)) : key;
 }
 
-Value generator(std::vector<Value> items) { return List{.items = std::move(items), .form = List::Form::kGenerator}; }
+Value generator(std::vector<Value> items) {
+  return List{.items = std::move(items), .form = List::Form::kGenerator};
+}
 
 /// Stable, by keys made once. ML_E_FORMAT where keys have no order.
-std::vector<Value> sorted(Interpreter& in, const std::vector<Value>& items, const std::vector<Value>& keys, bool reverse) {
+std::vector<Value> sorted(Interpreter& in, const std::vector<Value>& items, const std::vector<Value>& keys,
+                          bool reverse) {
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -52,7 +56,8 @@ Value sort(Interpreter& in, const Value& input, Arguments& arguments) {
   const std::vector<Value> items = in.iterate(input);
   std::vector<Value> keys;
   keys.reserve(items.size());
-  for (const Value& item : items) keys.push_back(sort_key(in, item, bound[2], flag_argument(bound[1], false)));
+  for (const Value& item : items)
+    keys.push_back(sort_key(in, item, bound[2], flag_argument(bound[1], false)));
   return List{.items = sorted(in, items, keys, flag_argument(bound[0], false))};
 }
 
@@ -60,7 +65,8 @@ Value dictsort(Interpreter& in, const Value& input, Arguments& arguments) {
   const auto bound = bind("dictsort", arguments, {"case_sensitive", "by", "reverse"});
   const Dict* dict = input.as_dict();
   if (dict == nullptr) fail(ML_E_FORMAT, "dictsort needs a dict, not {}", type_name(input));
-  const std::string_view by = bound[1] == nullptr ? std::string_view("key") : text_argument("dictsort", bound[1]).bytes;
+  const std::string_view by =
+      bound[1] == nullptr ? std::string_view("key") : text_argument("dictsort", bound[1]).bytes;
   std::vector<Value> items, keys;
   in.spend_values(dict->items.size());
   for (const auto& [key, value] : dict->items) {
@@ -76,7 +82,8 @@ Value unique(Interpreter& in, const Value& input, Arguments& arguments) {
   for (const Value& item : in.iterate(input)) {
     Value key = sort_key(in, item, bound[1], flag_argument(bound[0], false));
     in.spend(seen.size() * weight_of(key));
-    if (std::any_of(seen.begin(), seen.end(), [&](const Value& other) { return equal(other, key); })) continue;
+    if (std::any_of(seen.begin(), seen.end(), [&](const Value& other) { return equal(other, key); }))
+      continue;
     seen.push_back(std::move(key));
     items.push_back(item);
   }
@@ -104,7 +111,8 @@ Value length(Interpreter& in, const Value& input, Arguments&) {
     in.spend(text->bytes.size() / 16);
     return static_cast<std::int64_t>(count_characters(text->bytes));
   }
-  if (const List* list = input.as_list(); list != nullptr && list->sized()) return static_cast<std::int64_t>(list->items.size());
+  if (const List* list = input.as_list(); list != nullptr && list->sized())
+    return static_cast<std::int64_t>(list->items.size());
   if (const Dict* dict = input.as_dict()) return static_cast<std::int64_t>(dict->items.size());
   if (input.is_undefined()) return std::int64_t{0};
   fail(ML_E_FORMAT, "a {} has no length", type_name(input));
@@ -136,7 +144,8 @@ Value first(Interpreter& in, const Value& input, Arguments&) {
   return items.empty() ? Value::undefined("the first of nothing") : items.front();
 }
 Value last(Interpreter& in, const Value& input, Arguments&) {
-  if (input.as_list() != nullptr && !input.as_list()->sized()) fail(ML_E_FORMAT, "last needs a sequence, not a generator");
+  if (input.as_list() != nullptr && !input.as_list()->sized())
+    fail(ML_E_FORMAT, "last needs a sequence, not a generator");
   const std::vector<Value> items = in.iterate(input);
   return items.empty() ? Value::undefined("the last of nothing") : items.back();
 }
@@ -167,13 +176,16 @@ Value sum(Interpreter& in, const Value& input, Arguments& arguments) {
   const auto bound = bind("sum", arguments, {"attribute", "start"});
   Value total = bound[1] == nullptr ? Value(std::int64_t{0}) : *bound[1];
   for (const Value& item : in.iterate(input))
-    total = in.arithmetic("+", total, bound[0] == nullptr || bound[0]->is_none() ? item : nested_attribute(in, item, *bound[0]));
+    total = in.arithmetic(
+        "+", total,
+        bound[0] == nullptr || bound[0]->is_none() ? item : nested_attribute(in, item, *bound[0]));
   return total;
 }
 
 Value batch(Interpreter& in, const Value& input, Arguments& arguments) {
   const auto bound = bind("batch", arguments, {"linecount", "fill_with"});
-  const auto n = static_cast<std::size_t>(std::clamp<std::int64_t>(integer_argument("batch", bound[0], 1), 1, 1000000));
+  const auto n =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(integer_argument("batch", bound[0], 1), 1, 1000000));
   std::vector<Value> rows;
   List row;
   for (Value& item : in.iterate(input)) {
@@ -210,7 +222,8 @@ Value groupby(Interpreter& in, const Value& input, Arguments& arguments) {
     in.spend_values(2);
     List group;
     const std::size_t start = at;
-    for (; at < by_key.size() && equal(keys[index(at)], keys[index(start)]); ++at) group.items.push_back(all[index(at)]);
+    for (; at < by_key.size() && equal(keys[index(at)], keys[index(start)]); ++at)
+      group.items.push_back(all[index(at)]);
     const Value grouper = nested_attribute(in, group.items.front(), *bound[0]);
     const Value shown = grouper.is_undefined() ? keys[index(start)] : grouper;
     groups.items.emplace_back(List{.items = {shown, std::move(group)}, .form = List::Form::kTuple});
@@ -248,7 +261,8 @@ Value map(Interpreter& in, const Value& input, Arguments& arguments) {
 }
 
 /// select, reject and their attr forms: items whose value, or attribute, passes a test (or is true).
-Value selected(Interpreter& in, const Value& input, const Arguments& arguments, bool wanted, bool by_attribute) {
+Value selected(Interpreter& in, const Value& input, const Arguments& arguments, bool wanted,
+               bool by_attribute) {
   const std::size_t skip = by_attribute ? 1 : 0;
   if (arguments.values.size() < skip) fail(ML_E_FORMAT, "selectattr and rejectattr need an attribute");
   std::vector<Value> out;
@@ -300,9 +314,12 @@ constexpr Named kFilters[] = {
     {"min", [](Interpreter& in, const Value& v, Arguments& a) { return extreme("min", in, v, a, -1); }},
     {"max", [](Interpreter& in, const Value& v, Arguments& a) { return extreme("max", in, v, a, 1); }},
     {"select", [](Interpreter& in, const Value& v, Arguments& a) { return selected(in, v, a, true, false); }},
-    {"reject", [](Interpreter& in, const Value& v, Arguments& a) { return selected(in, v, a, false, false); }},
-    {"selectattr", [](Interpreter& in, const Value& v, Arguments& a) { return selected(in, v, a, true, true); }},
-    {"rejectattr", [](Interpreter& in, const Value& v, Arguments& a) { return selected(in, v, a, false, true); }},
+    {"reject",
+     [](Interpreter& in, const Value& v, Arguments& a) { return selected(in, v, a, false, false); }},
+    {"selectattr",
+     [](Interpreter& in, const Value& v, Arguments& a) { return selected(in, v, a, true, true); }},
+    {"rejectattr",
+     [](Interpreter& in, const Value& v, Arguments& a) { return selected(in, v, a, false, true); }},
 };
 
 }  // namespace

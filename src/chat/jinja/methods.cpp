@@ -10,7 +10,8 @@ namespace {
 
 using TextMethod = Value (*)(Interpreter&, const Text&, Arguments&);
 
-Value strip(std::string_view name, Interpreter& in, const Text& self, const Arguments& arguments, bool left, bool right) {
+Value strip(std::string_view name, Interpreter& in, const Text& self, const Arguments& arguments, bool left,
+            bool right) {
   const auto bound = bind(name, arguments, {"chars"});
   std::string_view characters;
   const bool given = bound[0] != nullptr && !bound[0]->is_none();
@@ -46,11 +47,13 @@ std::vector<TextRange> split_space_right(std::string_view text, std::int64_t mos
   return words;
 }
 
-std::vector<TextRange> split_at(std::string_view text, std::string_view separator, std::int64_t most, bool from_right) {
+std::vector<TextRange> split_at(std::string_view text, std::string_view separator, std::int64_t most,
+                                bool from_right) {
   std::vector<TextRange> parts;
   std::size_t first = 0, last = text.size();
   for (; most != 0; --most) {
-    const std::size_t found = from_right ? text.substr(0, last).rfind(separator) : text.find(separator, first);
+    const std::size_t found =
+        from_right ? text.substr(0, last).rfind(separator) : text.find(separator, first);
     if (found == std::string_view::npos) break;
     if (from_right) {
       parts.emplace_back(found + separator.size(), last);
@@ -65,7 +68,8 @@ std::vector<TextRange> split_at(std::string_view text, std::string_view separato
   return parts;
 }
 
-Value split(const char* name, Interpreter& in, const Text& self, const Arguments& arguments, bool from_right) {
+Value split(const char* name, Interpreter& in, const Text& self, const Arguments& arguments,
+            bool from_right) {
   const auto bound = bind(name, arguments, {"sep", "maxsplit"});
   const std::int64_t most = integer_argument(name, bound[1], -1);
   const bool space = bound[0] == nullptr || bound[0]->is_none();
@@ -86,8 +90,8 @@ List lines_of(Interpreter& in, const Text& self, bool keep_ends) {
   std::size_t first = 0;
   for (std::size_t at = 0; at < self.bytes.size();) {
     const auto [code, size] = character_at(self.bytes, at);
-    const bool ends =
-        (code >= 10 && code <= 13) || (code >= 0x1C && code <= 0x1E) || code == 0x2028 || code == 0x2029 || (code == 0x85 && size > 1);
+    const bool ends = (code >= 10 && code <= 13) || (code >= 0x1C && code <= 0x1E) || code == 0x2028 ||
+                      code == 0x2029 || (code == 0x85 && size > 1);
     const std::size_t end = at;
     at += size;
     if (!ends) continue;
@@ -113,13 +117,15 @@ Value has_affix(const char* name, const Text& self, const Arguments& arguments, 
     const std::string& bytes = text_argument(name, &affix).bytes;
     return at_start ? text.starts_with(bytes) : text.ends_with(bytes);
   };
-  if (bound[0] != nullptr && bound[0]->as_list() != nullptr && bound[0]->as_list()->form == List::Form::kTuple)
+  if (bound[0] != nullptr && bound[0]->as_list() != nullptr &&
+      bound[0]->as_list()->form == List::Form::kTuple)
     return std::any_of(bound[0]->as_list()->items.begin(), bound[0]->as_list()->items.end(), matches);
   text_argument(name, bound[0]);
   return matches(*bound[0]);
 }
 
-Value find_in(const char* name, Interpreter& in, const Text& self, const Arguments& arguments, bool from_right) {
+Value find_in(const char* name, Interpreter& in, const Text& self, const Arguments& arguments,
+              bool from_right) {
   const auto bound = bind(name, arguments, {"sub"});
   const std::string& sub = text_argument(name, bound[0]).bytes;
   in.spend_search(self.bytes.size(), sub.size());
@@ -165,7 +171,9 @@ Value padded(const char* name, Interpreter& in, const Text& self, const Argument
   in.spend(static_cast<std::size_t>(missing));
   check_text(static_cast<std::size_t>(missing) * fill.bytes.size());
   const std::int64_t width = size + missing;
-  const std::int64_t left = kind == "ljust" ? 0 : kind == "center" ? missing / 2 + (missing & width & 1) : missing;
+  const std::int64_t left = kind == "ljust"    ? 0
+                            : kind == "center" ? missing / 2 + (missing & width & 1)
+                                               : missing;
   const bool sign = kind == "zfill" && (self.bytes.starts_with('-') || self.bytes.starts_with('+'));
   Text result;
   if (sign) result.append(self, 0, 1);
@@ -181,9 +189,12 @@ struct NamedMethod {
 };
 
 constexpr NamedMethod kTextMethods[] = {
-    {"strip", [](Interpreter& in, const Text& s, Arguments& a) { return strip("strip", in, s, a, true, true); }},
-    {"lstrip", [](Interpreter& in, const Text& s, Arguments& a) { return strip("lstrip", in, s, a, true, false); }},
-    {"rstrip", [](Interpreter& in, const Text& s, Arguments& a) { return strip("rstrip", in, s, a, false, true); }},
+    {"strip",
+     [](Interpreter& in, const Text& s, Arguments& a) { return strip("strip", in, s, a, true, true); }},
+    {"lstrip",
+     [](Interpreter& in, const Text& s, Arguments& a) { return strip("lstrip", in, s, a, true, false); }},
+    {"rstrip",
+     [](Interpreter& in, const Text& s, Arguments& a) { return strip("rstrip", in, s, a, false, true); }},
     {"split", [](Interpreter& in, const Text& s, Arguments& a) { return split("split", in, s, a, false); }},
     {"rsplit", [](Interpreter& in, const Text& s, Arguments& a) { return split("rsplit", in, s, a, true); }},
     {"splitlines",
@@ -199,10 +210,13 @@ constexpr NamedMethod kTextMethods[] = {
        const std::size_t at = s.bytes.find(sep.bytes), end = s.bytes.size();
        const bool found = at != std::string::npos;
        const std::size_t cut = found ? at : end, rest = found ? at + sep.bytes.size() : end;
-       return List{.items = {s.slice(0, cut), s.slice(cut, rest), s.slice(rest, end)}, .form = List::Form::kTuple};
+       return List{.items = {s.slice(0, cut), s.slice(cut, rest), s.slice(rest, end)},
+                   .form = List::Form::kTuple};
      }},
-    {"startswith", [](Interpreter&, const Text& s, Arguments& a) { return has_affix("startswith", s, a, true); }},
-    {"endswith", [](Interpreter&, const Text& s, Arguments& a) { return has_affix("endswith", s, a, false); }},
+    {"startswith",
+     [](Interpreter&, const Text& s, Arguments& a) { return has_affix("startswith", s, a, true); }},
+    {"endswith",
+     [](Interpreter&, const Text& s, Arguments& a) { return has_affix("endswith", s, a, false); }},
     {"removeprefix",
      [](Interpreter&, const Text& s, Arguments& a) -> Value {
        const std::string& affix = text_argument("removeprefix", bind("removeprefix", a, {"prefix"})[0]).bytes;
@@ -224,7 +238,8 @@ constexpr NamedMethod kTextMethods[] = {
      }},
     {"upper", [](Interpreter&, const Text& s, Arguments&) -> Value { return with_case(s, Case::kUpper); }},
     {"lower", [](Interpreter&, const Text& s, Arguments&) -> Value { return with_case(s, Case::kLower); }},
-    {"capitalize", [](Interpreter&, const Text& s, Arguments&) -> Value { return with_case(s, Case::kCapitalize); }},
+    {"capitalize",
+     [](Interpreter&, const Text& s, Arguments&) -> Value { return with_case(s, Case::kCapitalize); }},
     {"title", [](Interpreter&, const Text& s, Arguments&) -> Value { return with_case(s, Case::kTitle); }},
     {"join", join},
     {"format", [](Interpreter& in, const Text& s, Arguments& a) -> Value { return format_braces(in, s, a); }},
@@ -249,7 +264,9 @@ constexpr NamedMethod kTextMethods[] = {
     {"isspace", [](Interpreter&, const Text& s, Arguments&) { return all_characters(s, is_space); }},
     {"isalpha", [](Interpreter&, const Text& s, Arguments&) { return all_characters(s, is_alpha); }},
     {"isalnum",
-     [](Interpreter&, const Text& s, Arguments&) { return all_characters(s, [](std::uint32_t c) { return is_digit(c) || is_alpha(c); }); }},
+     [](Interpreter&, const Text& s, Arguments&) {
+       return all_characters(s, [](std::uint32_t c) { return is_digit(c) || is_alpha(c); });
+     }},
     {"isupper",
      [](Interpreter& in, const Text& s, Arguments&) -> Value {
        in.spend(s.bytes.size() / 4);
@@ -295,7 +312,9 @@ Value dict_method(Interpreter& in, const Value& self, const std::string& name, A
 }  // namespace
 
 Value method(const Value& self, const std::string& name) {
-  const auto bound = [&](auto call) -> Value { return std::make_shared<const Callable>(Callable{name, call, depth_of(self) + 1}); };
+  const auto bound = [&](auto call) -> Value {
+    return std::make_shared<const Callable>(Callable{name, call, depth_of(self) + 1});
+  };
   if (self.as_text() != nullptr) {
     for (const NamedMethod& known : kTextMethods)
       if (known.name == name)
@@ -305,12 +324,17 @@ Value method(const Value& self, const std::string& name) {
         });
   } else if (self.as_dict() != nullptr) {
     if (name == "get" || name == "items" || name == "keys" || name == "values" || name == "copy")
-      return bound([self, name](Interpreter& in, Arguments& arguments) { return dict_method(in, self, name, arguments); });
+      return bound([self, name](Interpreter& in, Arguments& arguments) {
+        return dict_method(in, self, name, arguments);
+      });
     for (const char* changing : {"pop", "popitem", "update", "setdefault", "clear", "fromkeys"})
       if (name == changing) {
-        return bound([name](Interpreter&, Arguments&) -> Value { fail(ML_E_FORMAT, "{}: templates cannot change a dict", name); });
+        return bound([name](Interpreter&, Arguments&) -> Value {
+          fail(ML_E_FORMAT, "{}: templates cannot change a dict", name);
+        });
       }
-  } else if (const List* list = self.as_list(); list != nullptr && (name == "index" || name == "count") && list->indexed()) {
+  } else if (const List* list = self.as_list();
+             list != nullptr && (name == "index" || name == "count") && list->indexed()) {
     return bound([self, name](Interpreter& in, Arguments& arguments) -> Value {
       const auto args = bind(name, arguments, {"value"});
       in.spend(weight_of(self));

@@ -21,24 +21,27 @@ Value loop_attribute(const Loop& loop, const std::string& name) {
   if (name == "depth") return static_cast<std::int64_t>(loop.depth0 + 1);
   if (name == "depth0") return static_cast<std::int64_t>(loop.depth0);
   if (name == "previtem") return i > 0 ? (*loop.items)[loop.index0 - 1] : Value::undefined("loop.previtem");
-  if (name == "nextitem") return i + 1 < n ? (*loop.items)[loop.index0 + 1] : Value::undefined("loop.nextitem");
+  if (name == "nextitem")
+    return i + 1 < n ? (*loop.items)[loop.index0 + 1] : Value::undefined("loop.nextitem");
   return Value::undefined(fmt::format("'loop.{}'", name));
 }
 
 Value loop_method(Loop& loop, const std::string& name) {
   if (name == "cycle")
-    return std::make_shared<const Callable>(Callable{"cycle", [&loop](Interpreter&, Arguments& arguments) {
-                                                       if (arguments.values.empty()) fail(ML_E_FORMAT, "loop.cycle needs values");
-                                                       return arguments.values[loop.index0 % arguments.values.size()];
-                                                     }});
+    return std::make_shared<const Callable>(
+        Callable{"cycle", [&loop](Interpreter&, Arguments& arguments) {
+                   if (arguments.values.empty()) fail(ML_E_FORMAT, "loop.cycle needs values");
+                   return arguments.values[loop.index0 % arguments.values.size()];
+                 }});
   if (name == "changed")
-    return std::make_shared<const Callable>(Callable{"changed", [&loop](Interpreter& in, Arguments& arguments) -> Value {
-                                                       Value seen = List{.items = std::move(arguments.values)};
-                                                       in.spend_comparison(seen, loop.changed);
-                                                       const bool changed = !equal(seen, loop.changed);
-                                                       loop.changed = std::move(seen);
-                                                       return changed;
-                                                     }});
+    return std::make_shared<const Callable>(
+        Callable{"changed", [&loop](Interpreter& in, Arguments& arguments) -> Value {
+                   Value seen = List{.items = std::move(arguments.values)};
+                   in.spend_comparison(seen, loop.changed);
+                   const bool changed = !equal(seen, loop.changed);
+                   loop.changed = std::move(seen);
+                   return changed;
+                 }});
   return loop_attribute(loop, name);
 }
 
@@ -107,7 +110,9 @@ Value of_floats(char op, bool twice, double a, double b) {
       if (!twice) return a / b;
       rest = std::fmod(a, b);
       return std::round((a - (rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest)) / b);
-    default: rest = std::fmod(a, b); return rest != 0 && (rest < 0) != (b < 0) ? rest + b : std::copysign(rest, rest == 0 ? b : rest);
+    default:
+      rest = std::fmod(a, b);
+      return rest != 0 && (rest < 0) != (b < 0) ? rest + b : std::copysign(rest, rest == 0 ? b : rest);
   }
 }
 
@@ -122,7 +127,8 @@ Value repeated(Interpreter& in, const Value& value, std::int64_t times) {
   const auto n = static_cast<std::uint64_t>(std::max<std::int64_t>(times, 0));
   const Text* text = value.as_text();
   const std::uint64_t size = text != nullptr ? text->bytes.size() : weight_of(value);
-  if (n > 0 && size > (std::uint64_t{1} << 40) / n) fail(ML_E_FORMAT, "{} times {} is too large", type_name(value), n);
+  if (n > 0 && size > (std::uint64_t{1} << 40) / n)
+    fail(ML_E_FORMAT, "{} times {} is too large", type_name(value), n);
   in.spend(text != nullptr ? n * (size / 16 + text->literal.size()) + n * size / 256 : n * size);
   if (text != nullptr) {
     check_text(n * size);
@@ -133,20 +139,24 @@ Value repeated(Interpreter& in, const Value& value, std::int64_t times) {
   }
   List list;
   list.form = value.as_list()->form;
-  for (std::uint64_t i = 0; i < n; ++i) list.items.insert(list.items.end(), value.as_list()->items.begin(), value.as_list()->items.end());
+  for (std::uint64_t i = 0; i < n; ++i)
+    list.items.insert(list.items.end(), value.as_list()->items.begin(), value.as_list()->items.end());
   return list;
 }
 
 bool repeatable(const Value& value) {
   const List* list = value.as_list();
-  return value.as_text() != nullptr || (list != nullptr && (list->form == List::Form::kList || list->form == List::Form::kTuple));
+  return value.as_text() != nullptr ||
+         (list != nullptr && (list->form == List::Form::kList || list->form == List::Form::kTuple));
 }
 
 /// Positions a slice takes, for a sequence of n.
-std::vector<std::size_t> slice_positions(std::int64_t n, const Value& start, const Value& stop, const Value& step) {
+std::vector<std::size_t> slice_positions(std::int64_t n, const Value& start, const Value& stop,
+                                         const Value& step) {
   const auto number = [](const Value& value, std::int64_t otherwise) {
     std::int64_t given = otherwise;
-    if (!value.is_none() && !value.integer(given)) fail(ML_E_FORMAT, "a slice's bounds are integers, not {}", type_name(value));
+    if (!value.is_none() && !value.integer(given))
+      fail(ML_E_FORMAT, "a slice's bounds are integers, not {}", type_name(value));
     return given;
   };
   const std::int64_t by = number(step, 1);
@@ -199,7 +209,8 @@ Value Interpreter::item(const Value& value, const Value& key) {
   const Text* text = value.as_text();
   std::int64_t at = 0;
   if (key.integer(at) && ((list != nullptr && list->indexed()) || text != nullptr)) {
-    const std::vector<std::size_t> offsets = text != nullptr ? character_offsets(text->bytes) : std::vector<std::size_t>();
+    const std::vector<std::size_t> offsets =
+        text != nullptr ? character_offsets(text->bytes) : std::vector<std::size_t>();
     if (text != nullptr) spend(offsets.size() / 16);
     const auto n = static_cast<std::int64_t>(text != nullptr ? offsets.size() - 1 : list->items.size());
     if (at < 0) at += n;
@@ -215,7 +226,8 @@ Value Interpreter::slice(const Expr& expr, Frame& frame) {
   const Value value = evaluate(*expr.parts[0], frame);
   Value bounds[3] = {None{}, None{}, None{}};
   for (int i = 0; i < 3; ++i)
-    if (expr.parts[static_cast<std::size_t>(i) + 1]) bounds[i] = evaluate(*expr.parts[static_cast<std::size_t>(i) + 1], frame);
+    if (expr.parts[static_cast<std::size_t>(i) + 1])
+      bounds[i] = evaluate(*expr.parts[static_cast<std::size_t>(i) + 1], frame);
   line_ = expr.line;
   if (value.is_undefined()) attribute(value, "");
   if (const Text* text = value.as_text()) {
@@ -223,16 +235,19 @@ Value Interpreter::slice(const Expr& expr, Frame& frame) {
     spend(1 + offsets.size() / 16);
     Text result;
     result.markup = text->markup;
-    const auto positions = slice_positions(static_cast<std::int64_t>(offsets.size()) - 1, bounds[0], bounds[1], bounds[2]);
+    const auto positions =
+        slice_positions(static_cast<std::int64_t>(offsets.size()) - 1, bounds[0], bounds[1], bounds[2]);
     spend(positions.size() / 4);
     for (const std::size_t i : positions) result.append(*text, offsets[i], offsets[i + 1]);
     return result;
   }
   const List* list = value.as_list();
-  if (list == nullptr || !list->indexed()) return Value::undefined(fmt::format("a slice of {}", type_name(value)));
+  if (list == nullptr || !list->indexed())
+    return Value::undefined(fmt::format("a slice of {}", type_name(value)));
   List result;
   if (list->form == List::Form::kTuple) result.form = List::Form::kTuple;
-  for (const std::size_t i : slice_positions(static_cast<std::int64_t>(list->items.size()), bounds[0], bounds[1], bounds[2]))
+  for (const std::size_t i :
+       slice_positions(static_cast<std::int64_t>(list->items.size()), bounds[0], bounds[1], bounds[2]))
     result.items.push_back(list->items[i]);
   spend(result.items.size());
   return result;
@@ -294,7 +309,8 @@ std::vector<Value> Interpreter::iterate(const Value& value) {
   } else if (const Text* text = value.as_text()) {
     spend_values(count_characters(text->bytes));
     const std::vector<std::size_t> offsets = character_offsets(text->bytes);
-    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) items.emplace_back(text->slice(offsets[i], offsets[i + 1]));
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
+      items.emplace_back(text->slice(offsets[i], offsets[i + 1]));
   } else if (!value.is_undefined()) {
     fail(ML_E_FORMAT, "a value of type {} is nothing to go through", type_name(value));
   }

@@ -19,7 +19,9 @@ class Parser : ExpressionParser {
   }
 
  private:
-  static std::unique_ptr<Stmt> statement(Stmt::Kind kind, int line) { return std::make_unique<Stmt>(Stmt{.kind = kind, .line = line}); }
+  static std::unique_ptr<Stmt> statement(Stmt::Kind kind, int line) {
+    return std::make_unique<Stmt>(Stmt{.kind = kind, .line = line});
+  }
 
   /// Up to a block that begins with one of `ends`, whose name stays to be read; without `ends`, to the end.
   Body statements(Names ends) {
@@ -98,7 +100,8 @@ class Parser : ExpressionParser {
       return statement(name == "break" ? Stmt::Kind::kBreak : Stmt::Kind::kContinue, line);
     }
     if (name == "include" || name == "import" || name == "from" || name == "extends" || name == "block")
-      fail(ML_E_UNSUPPORTED, "chat template, line {}: {} needs other templates; a chat template stands alone", line, name);
+      fail(ML_E_UNSUPPORTED, "chat template, line {}: {} needs other templates; a chat template stands alone",
+           line, name);
     fail(ML_E_FORMAT, "chat template, line {}: there is no block {}", line, name);
   }
 
@@ -169,7 +172,8 @@ class Parser : ExpressionParser {
     const MacroNames around = std::exchange(spoken_, {});
     stmt.bodies.push_back(body_until(end));
     stmt.takes = spoken_;
-    spoken_ = {around.varargs || spoken_.varargs, around.kwargs || spoken_.kwargs, around.caller || spoken_.caller};
+    spoken_ = {around.varargs || spoken_.varargs, around.kwargs || spoken_.kwargs,
+               around.caller || spoken_.caller};
     loops_ = loops;
   }
 

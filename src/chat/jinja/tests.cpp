@@ -11,7 +11,8 @@ const Value& other(const char* name, const Arguments& arguments) {
   return *bound[0];
 }
 
-bool ordered(const char* name, Interpreter& in, const Value& value, const Arguments& arguments, int sign, bool or_equal) {
+bool ordered(const char* name, Interpreter& in, const Value& value, const Arguments& arguments, int sign,
+             bool or_equal) {
   const Value& with = other(name, arguments);
   if (value.is_undefined() || with.is_undefined()) in.attribute(value.is_undefined() ? value : with, name);
   in.spend_comparison(value, with);
@@ -24,8 +25,8 @@ bool is_sequence(const Value& value) {
   return value.as_text() != nullptr || value.as_dict() != nullptr || (list != nullptr && list->indexed());
 }
 bool is_iterable(const Value& value) {
-  return value.as_text() != nullptr || value.as_dict() != nullptr || value.as_list() != nullptr || value.as_loop() != nullptr ||
-         value.is_undefined();
+  return value.as_text() != nullptr || value.as_dict() != nullptr || value.as_list() != nullptr ||
+         value.as_loop() != nullptr || value.is_undefined();
 }
 bool is_integer(const Value& value) { return value.as_int() != nullptr; }
 bool is_number(const Value& value) {
@@ -43,7 +44,8 @@ bool same(Interpreter& in, const Value& a, const Value& b) {
   in.spend_comparison(a, b);
   if (a.as_bool() != nullptr || b.as_bool() != nullptr)
     return a.as_bool() != nullptr && b.as_bool() != nullptr && *a.as_bool() == *b.as_bool();
-  if (a.as_text() != nullptr || a.as_float() != nullptr) return a.as_text() == b.as_text() && a.as_float() == b.as_float();
+  if (a.as_text() != nullptr || a.as_float() != nullptr)
+    return a.as_text() == b.as_text() && a.as_float() == b.as_float();
   return equal(a, b);
 }
 
@@ -77,9 +79,11 @@ constexpr Named kTests[] = {
     {"float", [](Interpreter&, const Value& v, Arguments&) { return v.as_float() != nullptr; }},
     {"boolean", [](Interpreter&, const Value& v, Arguments&) { return v.as_bool() != nullptr; }},
     {"true", [](Interpreter&, const Value& v, Arguments&) { return v.as_bool() != nullptr && *v.as_bool(); }},
-    {"false", [](Interpreter&, const Value& v, Arguments&) { return v.as_bool() != nullptr && !*v.as_bool(); }},
+    {"false",
+     [](Interpreter&, const Value& v, Arguments&) { return v.as_bool() != nullptr && !*v.as_bool(); }},
     {"callable", [](Interpreter&, const Value& v, Arguments&) { return v.as_callable() != nullptr; }},
-    {"escaped", [](Interpreter&, const Value& v, Arguments&) { return v.as_text() != nullptr && v.as_text()->markup; }},
+    {"escaped",
+     [](Interpreter&, const Value& v, Arguments&) { return v.as_text() != nullptr && v.as_text()->markup; }},
     {"sameas", [](Interpreter& in, const Value& v, Arguments& a) { return same(in, v, other("sameas", a)); }},
     {"equalto", [](Interpreter& in, const Value& v, Arguments& a) { return is_equal("equalto", in, v, a); }},
     {"eq", [](Interpreter& in, const Value& v, Arguments& a) { return is_equal("eq", in, v, a); }},
@@ -88,26 +92,34 @@ constexpr Named kTests[] = {
     {"!=", [](Interpreter& in, const Value& v, Arguments& a) { return !is_equal("!=", in, v, a); }},
     {"in", [](Interpreter& in, const Value& v, Arguments& a) { return in.contains(other("in", a), v); }},
     {"lt", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("lt", in, v, a, -1, false); }},
-    {"lessthan", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("lessthan", in, v, a, -1, false); }},
+    {"lessthan",
+     [](Interpreter& in, const Value& v, Arguments& a) { return ordered("lessthan", in, v, a, -1, false); }},
     {"<", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("<", in, v, a, -1, false); }},
     {"le", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("le", in, v, a, -1, true); }},
     {"<=", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("<=", in, v, a, -1, true); }},
     {"gt", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("gt", in, v, a, 1, false); }},
-    {"greaterthan", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("greaterthan", in, v, a, 1, false); }},
+    {"greaterthan", [](Interpreter& in, const Value& v,
+                       Arguments& a) { return ordered("greaterthan", in, v, a, 1, false); }},
     {">", [](Interpreter& in, const Value& v, Arguments& a) { return ordered(">", in, v, a, 1, false); }},
     {"ge", [](Interpreter& in, const Value& v, Arguments& a) { return ordered("ge", in, v, a, 1, true); }},
     {">=", [](Interpreter& in, const Value& v, Arguments& a) { return ordered(">=", in, v, a, 1, true); }},
-    {"odd", [](Interpreter& in, const Value& v, Arguments&) { return remainder("odd", in, v, std::int64_t{2}) == 1; }},
-    {"even", [](Interpreter& in, const Value& v, Arguments&) { return remainder("even", in, v, std::int64_t{2}) == 0; }},
+    {"odd", [](Interpreter& in, const Value& v,
+               Arguments&) { return remainder("odd", in, v, std::int64_t{2}) == 1; }},
+    {"even", [](Interpreter& in, const Value& v,
+                Arguments&) { return remainder("even", in, v, std::int64_t{2}) == 0; }},
     {"divisibleby",
-     [](Interpreter& in, const Value& v, Arguments& a) { return remainder("divisibleby", in, v, other("divisibleby", a)) == 0; }},
+     [](Interpreter& in, const Value& v, Arguments& a) {
+       return remainder("divisibleby", in, v, other("divisibleby", a)) == 0;
+     }},
     {"upper", [](Interpreter& in, const Value& v, Arguments&) { return has_case(in, v, "isupper"); }},
     {"lower", [](Interpreter& in, const Value& v, Arguments&) { return has_case(in, v, "islower"); }},
     {"filter",
      [](Interpreter&, const Value& v, Arguments&) {
-       return v.as_text() != nullptr && (find_text_filter(v.as_text()->bytes) || find_list_filter(v.as_text()->bytes));
+       return v.as_text() != nullptr &&
+              (find_text_filter(v.as_text()->bytes) || find_list_filter(v.as_text()->bytes));
      }},
-    {"test", [](Interpreter&, const Value& v, Arguments&) { return v.as_text() != nullptr && find_test(v.as_text()->bytes) != nullptr; }},
+    {"test", [](Interpreter&, const Value& v,
+                Arguments&) { return v.as_text() != nullptr && find_test(v.as_text()->bytes) != nullptr; }},
 };
 
 }  // namespace

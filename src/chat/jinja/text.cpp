@@ -50,14 +50,20 @@ Text Text::slice(std::size_t first, std::size_t last) const {
 
 bool Text::touches_literal(std::size_t first, std::size_t last) const {
   const auto range =
-      std::upper_bound(literal.begin(), literal.end(), first, [](std::size_t offset, const TextRange& r) { return offset < r.second; });
+      std::upper_bound(literal.begin(), literal.end(), first,
+                       [](std::size_t offset, const TextRange& r) { return offset < r.second; });
   return range != literal.end() && range->first < last;
 }
 
 Character character_at(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint32_t lead = byte(at);
-  const std::size_t size = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  const std::size_t size = lead < 0x80   ? 1
+                           : lead < 0xC2 ? 0
+                           : lead < 0xE0 ? 2
+                           : lead < 0xF0 ? 3
+                           : lead < 0xF5 ? 4
+                                         : 0;
   if (size < 2 || at + size > text.size()) return {lead, 1};
   std::uint32_t code = lead & (0x7Fu >> size);
   for (std::size_t i = 1; i < size; ++i) {
@@ -105,16 +111,20 @@ std::string utf8(std::uint32_t code) {
 }
 
 bool is_space(std::uint32_t code) {
-  return (code >= 9 && code <= 13) || (code >= 0x1C && code <= 0x20) || code == 0x85 || code == 0xA0 || code == 0x1680 ||
-         (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+  return (code >= 9 && code <= 13) || (code >= 0x1C && code <= 0x20) || code == 0x85 || code == 0xA0 ||
+         code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 ||
+         code == 0x202F || code == 0x205F || code == 0x3000;
 }
 
 std::uint32_t to_upper(std::uint32_t c) {
   if (c < 0x80) return c >= 'a' && c <= 'z' ? c - 32 : c;
-  if ((c >= 0xE0 && c <= 0xFE && c != 0xF7) || (c >= 0x3B1 && c <= 0x3C9 && c != 0x3C2) || (c >= 0x430 && c <= 0x44F)) return c - 32;
+  if ((c >= 0xE0 && c <= 0xFE && c != 0xF7) || (c >= 0x3B1 && c <= 0x3C9 && c != 0x3C2) ||
+      (c >= 0x430 && c <= 0x44F))
+    return c - 32;
   if (c >= 0x450 && c <= 0x45F) return c - 80;
   if (c == 0xFF) return 0x178;
-  const bool pairs = (c >= 0x100 && c <= 0x137 && c != 0x131) || (c >= 0x14A && c <= 0x177) || (c >= 0x460 && c <= 0x481);
+  const bool pairs =
+      (c >= 0x100 && c <= 0x137 && c != 0x131) || (c >= 0x14A && c <= 0x177) || (c >= 0x460 && c <= 0x481);
   if (pairs) return c & ~1u;
   if ((c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17E)) return c % 2 == 0 ? c - 1 : c;
   return c;
@@ -122,10 +132,13 @@ std::uint32_t to_upper(std::uint32_t c) {
 
 std::uint32_t to_lower(std::uint32_t c) {
   if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
-  if ((c >= 0xC0 && c <= 0xDE && c != 0xD7) || (c >= 0x391 && c <= 0x3A9 && c != 0x3A2) || (c >= 0x410 && c <= 0x42F)) return c + 32;
+  if ((c >= 0xC0 && c <= 0xDE && c != 0xD7) || (c >= 0x391 && c <= 0x3A9 && c != 0x3A2) ||
+      (c >= 0x410 && c <= 0x42F))
+    return c + 32;
   if (c >= 0x400 && c <= 0x40F) return c + 80;
   if (c == 0x178) return 0xFF;
-  const bool pairs = (c >= 0x100 && c <= 0x137 && c != 0x130) || (c >= 0x14A && c <= 0x177) || (c >= 0x460 && c <= 0x481);
+  const bool pairs =
+      (c >= 0x100 && c <= 0x137 && c != 0x130) || (c >= 0x14A && c <= 0x177) || (c >= 0x460 && c <= 0x481);
   if (pairs) return c | 1u;
   if ((c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17E)) return c % 2 == 1 ? c + 1 : c;
   return c;
@@ -139,11 +152,14 @@ TextRange stripped(std::string_view text, bool left, bool right, const std::stri
   }
   std::sort(set.begin(), set.end());
   const auto goes = [&](std::size_t at, std::size_t size) {
-    if (characters == nullptr) return is_space(character_at(text, at).code) && (size > 1 || static_cast<std::uint8_t>(text[at]) < 0x80);
+    if (characters == nullptr)
+      return is_space(character_at(text, at).code) &&
+             (size > 1 || static_cast<std::uint8_t>(text[at]) < 0x80);
     return std::binary_search(set.begin(), set.end(), text.substr(at, size));
   };
   std::size_t first = 0, last = text.size();
-  while (left && first < last && goes(first, character_at(text, first).size)) first += character_at(text, first).size;
+  while (left && first < last && goes(first, character_at(text, first).size))
+    first += character_at(text, first).size;
   while (right && last > first) {
     std::size_t at = last - 1;
     while (at > first && last - at < 4 && (static_cast<std::uint8_t>(text[at]) & 0xC0) == 0x80) --at;
@@ -188,7 +204,8 @@ Text with_case(const Text& text, Case mode) {
     const std::uint32_t changed = !valid ? c.code : upper ? to_upper(c.code) : to_lower(c.code);
     const std::string_view same(text.bytes.data() + at, c.size);
     // Python makes two letters of the German sharp s.
-    const std::string letters = valid && upper && c.code == 0xDF ? (mode == Case::kUpper ? "SS" : "Ss") : utf8(changed);
+    const std::string letters =
+        valid && upper && c.code == 0xDF ? (mode == Case::kUpper ? "SS" : "Ss") : utf8(changed);
     if (valid)
       result.append_changed(letters, text, at, at + c.size);
     else
@@ -203,7 +220,12 @@ Text escaped(const Text& text) {
   Text result;
   for (std::size_t at = 0; at < text.bytes.size(); ++at) {
     const char c = text.bytes[at];
-    const char* name = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&#34;" : c == '\'' ? "&#39;" : nullptr;
+    const char* name = c == '&'    ? "&amp;"
+                       : c == '<'  ? "&lt;"
+                       : c == '>'  ? "&gt;"
+                       : c == '"'  ? "&#34;"
+                       : c == '\'' ? "&#39;"
+                                   : nullptr;
     if (name == nullptr)
       result.append(text, at, at + 1);
     else

@@ -1,6 +1,6 @@
-// A string that remembers which of its bytes came out of the conversation and not out of the template. Every operation of the engine
-// that makes strings of strings goes through append and slice, so the marks follow the bytes.
-// Characters are code points; a byte that is no valid UTF-8 counts as one character.
+// A string that remembers which of its bytes came out of the conversation and not out of the template. Every
+// operation of the engine that makes strings of strings goes through append and slice, so the marks follow
+// the bytes. Characters are code points; a byte that is no valid UTF-8 counts as one character.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,8 @@ std::uint32_t to_upper(std::uint32_t code);
 std::uint32_t to_lower(std::uint32_t code);
 
 /// The range of `text` without white space, or without the characters of `characters`, at its ends.
-TextRange stripped(std::string_view text, bool left, bool right, const std::string_view* characters = nullptr);
+TextRange stripped(std::string_view text, bool left, bool right,
+                   const std::string_view* characters = nullptr);
 /// All of `from` becomes `to`, at most `count` times (negative: all). Checks the size.
 Text replaced(const Text& text, std::string_view from, const Text& to, std::int64_t count);
 enum class Case { kUpper, kLower, kCapitalize, kTitle };

@@ -22,10 +22,10 @@ Value tojson(Interpreter& in, const Value& input, Arguments& arguments) {
     style.indented = true;
     style.item_separator.assign(1, ',');
     const Text* text = bound[1]->as_text();
-    style.indent =
-        text != nullptr
-            ? text->bytes
-            : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(integer_argument("tojson", bound[1], 0), 0, 64)), ' ');
+    style.indent = text != nullptr ? text->bytes
+                                   : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(
+                                                     integer_argument("tojson", bound[1], 0), 0, 64)),
+                                                 ' ');
   }
   if (bound[2] != nullptr && !bound[2]->is_none()) {
     const std::vector<Value> two = in.iterate(*bound[2]);
@@ -45,7 +45,8 @@ Value trim(Interpreter& in, const Value& input, Arguments& arguments) {
   const auto bound = bind("trim", arguments, {"chars"});
   const Text text = in.text(input);
   const bool given = bound[0] != nullptr && !bound[0]->is_none();
-  const std::string_view characters = given ? std::string_view(text_argument("trim", bound[0]).bytes) : std::string_view();
+  const std::string_view characters =
+      given ? std::string_view(text_argument("trim", bound[0]).bytes) : std::string_view();
   in.spend(given ? characters.size() + text.bytes.size() / 4 : 0);
   const auto [first, last] = stripped(text.bytes, true, true, given ? &characters : nullptr);
   return text.slice(first, last);
@@ -55,7 +56,8 @@ Value replace(Interpreter& in, const Value& input, Arguments& arguments) {
   const auto bound = bind("replace", arguments, {"old", "new", "count"});
   Arguments texts;
   for (int i = 0; i < 2; ++i)
-    texts.values.emplace_back(in.text(bound[static_cast<std::size_t>(i)] == nullptr ? Value() : *bound[static_cast<std::size_t>(i)]));
+    texts.values.emplace_back(in.text(
+        bound[static_cast<std::size_t>(i)] == nullptr ? Value() : *bound[static_cast<std::size_t>(i)]));
   if (bound[2] != nullptr && !bound[2]->is_none()) texts.values.push_back(*bound[2]);
   return call_method(in, input, "replace", texts);
 }
@@ -68,7 +70,8 @@ Value title(Interpreter& in, const Value& input, Arguments&) {
   for (std::size_t at = 0; at < text.bytes.size();) {
     const auto [code, size] = character_at(text.bytes, at);
     out.append(with_case(text.slice(at, at + size), begins ? Case::kUpper : Case::kLower));
-    begins = is_space(code) || (code < 0x80 && std::string_view("-({[<").find(static_cast<char>(code)) != std::string_view::npos);
+    begins = is_space(code) || (code < 0x80 && std::string_view("-({[<").find(static_cast<char>(code)) !=
+                                                   std::string_view::npos);
     at += size;
   }
   return out;
@@ -80,8 +83,9 @@ Value indent(Interpreter& in, const Value& input, Arguments& arguments) {
   if (bound[0] != nullptr && bound[0]->as_text() != nullptr)
     indention = *bound[0]->as_text();
   else
-    indention =
-        Text(std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(integer_argument("indent", bound[0], 4), 0, 4096)), ' '));
+    indention = Text(std::string(
+        static_cast<std::size_t>(std::clamp<std::int64_t>(integer_argument("indent", bound[0], 4), 0, 4096)),
+        ' '));
   const bool first = flag_argument(bound[1], false), blank = flag_argument(bound[2], false);
   Text text = in.text(input);
   text.append("\n");
@@ -150,7 +154,8 @@ Value to_float(Interpreter& in, const Value& input, Arguments& arguments) {
 
 /// Half to even, in decimal digits as Python's round().
 double rounded(double value, int digits) {
-  if (digits > 15 || !std::isfinite(value) || (digits >= 0 && std::fabs(value) > 9e15)) return value;  // all larger ones are whole
+  if (digits > 15 || !std::isfinite(value) || (digits >= 0 && std::fabs(value) > 9e15))
+    return value;  // all larger ones are whole
   if (digits < 0) {
     const double power = std::pow(10.0, -digits);
     return std::nearbyint(value / power) * power;
@@ -161,7 +166,8 @@ double rounded(double value, int digits) {
 Value round(Interpreter&, const Value& input, Arguments& arguments) {
   const auto bound = bind("round", arguments, {"precision", "method"});
   const std::int64_t digits = std::clamp<std::int64_t>(integer_argument("round", bound[0], 0), -300, 300);
-  const std::string_view how = bound[1] == nullptr ? std::string_view("common") : text_argument("round", bound[1]).bytes;
+  const std::string_view how =
+      bound[1] == nullptr ? std::string_view("common") : text_argument("round", bound[1]).bytes;
   double value = 0;
   if (!input.number(value)) fail(ML_E_FORMAT, "round needs a number, not {}", type_name(input));
   if (how == "common") {
@@ -169,7 +175,8 @@ Value round(Interpreter&, const Value& input, Arguments& arguments) {
     if (input.integer(whole) && digits >= 0) return whole;
     return rounded(value, static_cast<int>(digits));
   }
-  if (how != "ceil" && how != "floor") fail(ML_E_FORMAT, "round: the method is common, ceil or floor, not {}", how);
+  if (how != "ceil" && how != "floor")
+    fail(ML_E_FORMAT, "round: the method is common, ceil or floor, not {}", how);
   const double power = std::pow(10.0, static_cast<double>(digits));
   return (how == "ceil" ? std::ceil(value * power) : std::floor(value * power)) / power;
 }
@@ -195,7 +202,8 @@ Value escape(Interpreter& in, const Value& input, Arguments&) {
 }
 
 Value format(Interpreter& in, const Value& input, Arguments& arguments) {
-  if (arguments.named.empty()) return format_percent(in, in.text(input), List{.items = arguments.values, .form = List::Form::kTuple});
+  if (arguments.named.empty())
+    return format_percent(in, in.text(input), List{.items = arguments.values, .form = List::Form::kTuple});
   Dict dict;
   for (auto& [name, value] : arguments.named) dict.set(Value::text(name), value);
   in.spend(arguments.named.size());
@@ -206,7 +214,8 @@ Value truncate(Interpreter& in, const Value& input, Arguments& arguments) {
   const auto bound = bind("truncate", arguments, {"length", "killwords", "end", "leeway"});
   const Text text = in.text(input);
   const Text end = bound[2] == nullptr ? Text(std::string(3, '.')) : text_argument("truncate", bound[2]);
-  const std::int64_t length = integer_argument("truncate", bound[0], 255), leeway = integer_argument("truncate", bound[3], 5);
+  const std::int64_t length = integer_argument("truncate", bound[0], 255),
+                     leeway = integer_argument("truncate", bound[3], 5);
   const auto offsets = character_offsets(text.bytes);
   const auto keep = length - static_cast<std::int64_t>(count_characters(end.bytes));
   if (keep < 0 || leeway < 0) fail(ML_E_FORMAT, "truncate: a length that has no room for the end");
@@ -222,9 +231,15 @@ Value truncate(Interpreter& in, const Value& input, Arguments& arguments) {
 }
 
 Value string(Interpreter& in, const Value& input, Arguments&) { return in.text(input); }
-Value upper(Interpreter& in, const Value& input, Arguments&) { return with_case(in.text(input), Case::kUpper); }
-Value lower(Interpreter& in, const Value& input, Arguments&) { return with_case(in.text(input), Case::kLower); }
-Value capitalize(Interpreter& in, const Value& input, Arguments&) { return with_case(in.text(input), Case::kCapitalize); }
+Value upper(Interpreter& in, const Value& input, Arguments&) {
+  return with_case(in.text(input), Case::kUpper);
+}
+Value lower(Interpreter& in, const Value& input, Arguments&) {
+  return with_case(in.text(input), Case::kLower);
+}
+Value capitalize(Interpreter& in, const Value& input, Arguments&) {
+  return with_case(in.text(input), Case::kCapitalize);
+}
 Value center(Interpreter& in, const Value& input, Arguments& arguments) {
   if (arguments.values.empty() && arguments.named.empty()) arguments.values.emplace_back(std::int64_t{80});
   return call_method(in, input, "center", arguments);
@@ -236,7 +251,8 @@ Value wordcount(Interpreter& in, const Value& input, Arguments&) {
   bool inside = false;
   for (std::size_t at = 0; at < text.bytes.size(); at += character_at(text.bytes, at).size) {
     const std::uint32_t c = character_at(text.bytes, at).code;
-    const bool word = c >= 0x80 ? !is_space(c) : c == '_' || (c >= '0' && c <= '9') || to_upper(c) != to_lower(c);
+    const bool word =
+        c >= 0x80 ? !is_space(c) : c == '_' || (c >= '0' && c <= '9') || to_upper(c) != to_lower(c);
     count += word && !inside ? 1 : 0;
     inside = word;
   }
@@ -265,11 +281,13 @@ struct Named {
   Filter filter;
 };
 constexpr Named kFilters[] = {
-    {"tojson", tojson},       {"trim", trim},         {"replace", replace},       {"title", title},   {"indent", indent},
-    {"int", to_int},          {"float", to_float},    {"round", round},           {"abs", absolute},  {"safe", as_markup},
-    {"escape", escape},       {"e", escape},          {"string", string},         {"upper", upper},   {"lower", lower},
-    {"format", format},       {"truncate", truncate}, {"capitalize", capitalize}, {"center", center}, {"wordcount", wordcount},
-    {"urlencode", urlencode},
+    {"tojson", tojson},  {"trim", trim},           {"replace", replace},
+    {"title", title},    {"indent", indent},       {"int", to_int},
+    {"float", to_float}, {"round", round},         {"abs", absolute},
+    {"safe", as_markup}, {"escape", escape},       {"e", escape},
+    {"string", string},  {"upper", upper},         {"lower", lower},
+    {"format", format},  {"truncate", truncate},   {"capitalize", capitalize},
+    {"center", center},  {"wordcount", wordcount}, {"urlencode", urlencode},
 };
 
 }  // namespace

@@ -59,15 +59,17 @@ void write_dict(const Dict& dict, Text& out) {
 /// As Python's str.isprintable says of the characters below U+3000 that matter.
 bool printable(std::uint32_t code) {
   if (code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0xAD) return false;
-  const bool format = code == 0x61C || code == 0x180E || (code >= 0x200B && code <= 0x200F) || (code >= 0x202A && code <= 0x202E) ||
-                      (code >= 0x2060 && code <= 0x206F) || code == 0xFEFF || (code >= 0xFFF9 && code <= 0xFFFB);
+  const bool format = code == 0x61C || code == 0x180E || (code >= 0x200B && code <= 0x200F) ||
+                      (code >= 0x202A && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||
+                      code == 0xFEFF || (code >= 0xFFF9 && code <= 0xFFFB);
   const bool unassigned = (code >= 0xE000 && code <= 0xF8FF) || code >= 0xE0000 || (code & 0xFFFE) == 0xFFFE;
   return code == ' ' || !(is_space(code) || format || unassigned);
 }
 
 Text text_repr(const Text& text) {
   const std::string& bytes = text.bytes;
-  const char quote = bytes.find('\'') != std::string::npos && bytes.find('"') == std::string::npos ? '"' : '\'';
+  const char quote =
+      bytes.find('\'') != std::string::npos && bytes.find('"') == std::string::npos ? '"' : '\'';
   Text out(std::string(1, quote));
   for (std::size_t at = 0; at < bytes.size();) {
     const auto [code, size] = character_at(bytes, at);
@@ -195,22 +197,25 @@ std::size_t Dict::place(std::size_t hash, Same same) const {
 }
 
 const Value* Dict::find(std::string_view key) const {
-  const std::size_t at = place(places_.empty() ? 0 : std::hash<std::string_view>()(key), [&](const Value& name) {
-    const Text* text = name.as_text();
-    return text != nullptr && text->bytes == key;
-  });
+  const std::size_t at =
+      place(places_.empty() ? 0 : std::hash<std::string_view>()(key), [&](const Value& name) {
+        const Text* text = name.as_text();
+        return text != nullptr && text->bytes == key;
+      });
   return at < items.size() ? &items[at].second : nullptr;
 }
 
 const Value* Dict::find(const Value& key) const {
-  const std::size_t at = place(places_.empty() ? 0 : hash_of(key), [&](const Value& name) { return equal(name, key); });
+  const std::size_t at =
+      place(places_.empty() ? 0 : hash_of(key), [&](const Value& name) { return equal(name, key); });
   return at < items.size() ? &items[at].second : nullptr;
 }
 
 void Dict::set(Value key, Value value) {
   constexpr std::size_t kMany = 16;
   const std::size_t hash = places_.empty() ? 0 : hash_of(key);
-  if (const std::size_t at = place(hash, [&](const Value& name) { return equal(name, key); }); at < items.size()) {
+  if (const std::size_t at = place(hash, [&](const Value& name) { return equal(name, key); });
+      at < items.size()) {
     items[at].second = std::move(value);
     return;
   }
@@ -247,7 +252,8 @@ bool equal(const Value& a, const Value& b) {
   }
   const Dict *d = a.as_dict(), *e = b.as_dict();
   if (d != nullptr && e != nullptr)
-    return d->items.size() == e->items.size() && std::all_of(d->items.begin(), d->items.end(), [&](const auto& item) {
+    return d->items.size() == e->items.size() &&
+           std::all_of(d->items.begin(), d->items.end(), [&](const auto& item) {
              const Value* other = e->find(item.first);
              return other != nullptr && equal(item.second, *other);
            });
@@ -321,7 +327,8 @@ Text to_text(const Value& value) {
     return out;
   }
   if (value.as_namespace() != nullptr) return Text("<Namespace>");
-  if (const Loop* loop = value.as_loop()) return Text(fmt::format("<LoopContext {}/{}>", loop->index0 + 1, loop->items->size()));
+  if (const Loop* loop = value.as_loop())
+    return Text(fmt::format("<LoopContext {}/{}>", loop->index0 + 1, loop->items->size()));
   return Text(fmt::format("<function {}>", value.as_callable()->name));
 }
 

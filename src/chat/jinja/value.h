@@ -1,5 +1,6 @@
-// Values of the template language: Python's, as far as templates can see them. All but namespaces and loops are immutable and shared;
-// namespaces and loops belong to the interpreter, so no cycle of values outlives it.
+// Values of the template language: Python's, as far as templates can see them. All but namespaces and loops
+// are immutable and shared; namespaces and loops belong to the interpreter, so no cycle of values outlives
+// it.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,9 @@ struct None {};
 
 class Value {
  public:
-  using Data = std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const Text>, std::shared_ptr<const List>,
-                            std::shared_ptr<const Dict>, Namespace*, Loop*, std::shared_ptr<const Callable>>;
+  using Data = std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const Text>,
+                            std::shared_ptr<const List>, std::shared_ptr<const Dict>, Namespace*, Loop*,
+                            std::shared_ptr<const Callable>>;
 
   Value() : data_(Undefined{}) {}
   template <class T>
@@ -41,7 +43,9 @@ class Value {
   Value(Text text) : data_(std::make_shared<const Text>(std::move(text))) {}
   Value(List list);
   Value(Dict dict);
-  static Value undefined(std::string what) { return Undefined{std::make_shared<const std::string>(std::move(what))}; }
+  static Value undefined(std::string what) {
+    return Undefined{std::make_shared<const std::string>(std::move(what))};
+  }
   static Value text(std::string_view text) { return Text(std::string(text)); }
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
@@ -75,7 +79,8 @@ class Value {
   Data data_;
 };
 
-/// What holds other values is no deeper and, written out, no larger than this: everything recursive relies on it.
+/// What holds other values is no deeper and, written out, no larger than this: everything recursive relies on
+/// it.
 constexpr int kMaxDepth = 200;
 constexpr std::size_t kMaxWeight = 4'000'000;
 
@@ -103,7 +108,8 @@ struct Dict {
  private:
   template <class Same>
   std::size_t place(std::size_t hash, Same same) const;
-  std::unordered_multimap<std::size_t, std::size_t> places_;  // of items by their key's hash, once there are many
+  std::unordered_multimap<std::size_t, std::size_t>
+      places_;  // of items by their key's hash, once there are many
 };
 
 struct Namespace {

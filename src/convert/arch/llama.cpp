@@ -1,5 +1,5 @@
-// Llama 1 to 3.x, SmolLM2, Mistral and others that GGUF calls "llama". The rows of q and k (and of their biases) lie in the GGUF in
-// interleaved pairs already, as .mlb wants them.
+// Llama 1 to 3.x, SmolLM2, Mistral and others that GGUF calls "llama". The rows of q and k (and of their
+// biases) lie in the GGUF in interleaved pairs already, as .mlb wants them.
 #include "convert/arch/registry.h"
 #include "convert/gguf_source.h"
 
@@ -7,8 +7,13 @@ namespace krafla {
 namespace {
 
 constexpr HfDefaults kLlamaDefaults{.vocab = 32000, .dim = 4096, .hidden = 11008, .layers = 32, .heads = 32};
-constexpr HfDefaults kMistralDefaults{
-    .vocab = 32000, .dim = 4096, .hidden = 14336, .layers = 32, .heads = 32, .kv_heads = 8, .max_seq = 131072};
+constexpr HfDefaults kMistralDefaults{.vocab = 32000,
+                                      .dim = 4096,
+                                      .hidden = 14336,
+                                      .layers = 32,
+                                      .heads = 32,
+                                      .kv_heads = 8,
+                                      .max_seq = 131072};
 
 ModelPlan plan_llama_hf(const HfCheckpoint& checkpoint, const StorageChoice& storage) {
   hf_refuse_attention_bias(checkpoint.config());
@@ -48,7 +53,8 @@ constexpr std::string_view kMistralHf[] = {"mistral"};
 
 }  // namespace
 
-const Family kLlama{.gguf = kLlamaGguf, .hf = kLlamaHf, .plan_gguf = plan_llama_gguf, .plan_hf = plan_llama_hf};
+const Family kLlama{
+    .gguf = kLlamaGguf, .hf = kLlamaHf, .plan_gguf = plan_llama_gguf, .plan_hf = plan_llama_hf};
 const Family kMistral{.gguf = {}, .hf = kMistralHf, .plan_hf = plan_mistral_hf};
 
 }  // namespace krafla

@@ -5,10 +5,21 @@
 namespace krafla {
 namespace {
 
-constexpr HfDefaults kQwen2Defaults{
-    .vocab = 151936, .dim = 4096, .hidden = 22016, .layers = 32, .heads = 32, .kv_heads = 32, .max_seq = 32768};
-constexpr HfDefaults kQwen3Defaults{
-    .vocab = 151936, .dim = 4096, .hidden = 22016, .layers = 32, .heads = 32, .kv_heads = 32, .head_dim = 128, .max_seq = 32768};
+constexpr HfDefaults kQwen2Defaults{.vocab = 151936,
+                                    .dim = 4096,
+                                    .hidden = 22016,
+                                    .layers = 32,
+                                    .heads = 32,
+                                    .kv_heads = 32,
+                                    .max_seq = 32768};
+constexpr HfDefaults kQwen3Defaults{.vocab = 151936,
+                                    .dim = 4096,
+                                    .hidden = 22016,
+                                    .layers = 32,
+                                    .heads = 32,
+                                    .kv_heads = 32,
+                                    .head_dim = 128,
+                                    .max_seq = 32768};
 
 /// The window is there only if it is asked for, and then from layer max_window_layers on.
 void window(const HfConfig& config, ModelPlan& plan) {
@@ -65,7 +76,9 @@ constexpr std::string_view kQwen3Hf[] = {"qwen3"};
 
 }  // namespace
 
-const Family kQwen2{.gguf = kQwen2Gguf, .hf = kQwen2Hf, .plan_gguf = plan_qwen2_gguf, .plan_hf = plan_qwen2_hf};
-const Family kQwen3{.gguf = kQwen3Gguf, .hf = kQwen3Hf, .plan_gguf = plan_qwen3_gguf, .plan_hf = plan_qwen3_hf};
+const Family kQwen2{
+    .gguf = kQwen2Gguf, .hf = kQwen2Hf, .plan_gguf = plan_qwen2_gguf, .plan_hf = plan_qwen2_hf};
+const Family kQwen3{
+    .gguf = kQwen3Gguf, .hf = kQwen3Hf, .plan_gguf = plan_qwen3_gguf, .plan_hf = plan_qwen3_hf};
 
 }  // namespace krafla

@@ -1,5 +1,5 @@
-// Qwen3.5 and 3.6 (dense): most layers are linear attention (the gated delta rule), the others attention with an output gate, q/k norms
-// and a partial rotation.
+// Qwen3.5 and 3.6 (dense): most layers are linear attention (the gated delta rule), the others attention with
+// an output gate, q/k norms and a partial rotation.
 #include "convert/arch/registry.h"
 #include "convert/gguf_source.h"
 
@@ -42,9 +42,10 @@ ModelPlan plan_qwen3_5_hf(const HfCheckpoint& checkpoint, const StorageChoice& s
   ModelPlan plan;
   MlbHeader& h = plan.header;
   h = hf_base_header(checkpoint, kDefaults, storage);
-  if (h.act != kActSilu)  // transformers applies it after the convolution of linear layers too, where a .mlb has SiLU
-    fail(ML_E_UNSUPPORTED, "{}: hidden_act is \"{}\"; for {} only silu is supported", config.name(), *config.text("hidden_act"),
-         config.model_type());
+  if (h.act !=
+      kActSilu)  // transformers applies it after the convolution of linear layers too, where a .mlb has SiLU
+    fail(ML_E_UNSUPPORTED, "{}: hidden_act is \"{}\"; for {} only silu is supported", config.name(),
+         *config.text("hidden_act"), config.model_type());
   h.qk_norm = 1;
   h.attn_gate = config.boolean("attn_output_gate").value_or(true);
   h.lin_k_heads = config.count("linear_num_key_heads").value_or(16);
@@ -54,7 +55,8 @@ ModelPlan plan_qwen3_5_hf(const HfCheckpoint& checkpoint, const StorageChoice& s
   h.lin_conv = config.count("linear_conv_kernel_dim").value_or(4);
   const auto types = hf_layer_types(config, h.n_layers, kLayerLinear);
   const std::uint32_t interval = config.count("full_attention_interval").value_or(4);
-  if (interval == 0) fail(ML_E_FORMAT, "{}: full_attention_interval is 0; allowed: 1 and more", config.name());
+  if (interval == 0)
+    fail(ML_E_FORMAT, "{}: full_attention_interval is 0; allowed: 1 and more", config.name());
   plan.flags = types.value_or(linear_except_every(h.n_layers, interval));
   hf_finish(checkpoint, kNames, true, plan);
   return plan;
@@ -63,7 +65,8 @@ ModelPlan plan_qwen3_5_hf(const HfCheckpoint& checkpoint, const StorageChoice& s
 /// Which layers are linear: a list, or all but every interval-th.
 std::vector<std::uint8_t> gguf_linear_layers(GgufKeys& keys, std::uint32_t n_layers) {
   const std::uint32_t interval = keys.optional("full_attention_interval").value_or(4);
-  if (interval == 0) fail(ML_E_FORMAT, "{}: full_attention_interval is 0; allowed: 1 and more", keys.gguf().name);
+  if (interval == 0)
+    fail(ML_E_FORMAT, "{}: full_attention_interval is 0; allowed: 1 and more", keys.gguf().name);
   const auto listed = keys.per_layer("attention.recurrent_layers", n_layers);
   if (!listed) return linear_except_every(n_layers, interval);
   std::vector<std::uint8_t> flags;
@@ -85,8 +88,9 @@ ModelPlan plan_qwen3_5_gguf(const Gguf& gguf, const StorageChoice& storage) {
   h.lin_conv = keys.required("ssm.conv_kernel");
   const std::uint32_t values = keys.required("ssm.inner_size");
   if (h.lin_v_heads == 0 || values % h.lin_v_heads != 0)
-    fail(ML_E_SHAPE, "{}: ssm.inner_size is {} and ssm.time_step_rank {}; the first must be a multiple of the second", gguf.name, values,
-         h.lin_v_heads);
+    fail(ML_E_SHAPE,
+         "{}: ssm.inner_size is {} and ssm.time_step_rank {}; the first must be a multiple of the second",
+         gguf.name, values, h.lin_v_heads);
   h.lin_v_dim = values / h.lin_v_heads;
   plan.flags = gguf_linear_layers(keys, h.n_layers);
   gguf_finish(keys, kNames, GgufRows::halves, plan);

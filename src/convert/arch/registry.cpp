@@ -6,7 +6,8 @@
 namespace krafla {
 namespace {
 
-constexpr const Family* kFamilies[] = {&kLlama, &kMistral, &kQwen2, &kQwen3, &kQwen35, &kSmolLm3, &kGemma2, &kGemma3};
+constexpr const Family* kFamilies[] = {&kLlama,  &kMistral, &kQwen2,  &kQwen3,
+                                       &kQwen35, &kSmolLm3, &kGemma2, &kGemma3};
 
 using Names = std::span<const std::string_view> Family::*;
 
@@ -31,13 +32,15 @@ const Family& gguf_family(const Gguf& gguf) {
   const auto name = gguf.text("general.architecture");
   if (!name) fail(ML_E_FORMAT, "{}: the key general.architecture is missing", gguf.name);
   if (const Family* family = find(*name, &Family::gguf)) return *family;
-  fail(ML_E_UNSUPPORTED, "{}: general.architecture is \"{}\"; supported: {}", gguf.name, printable(*name), known(&Family::gguf));
+  fail(ML_E_UNSUPPORTED, "{}: general.architecture is \"{}\"; supported: {}", gguf.name, printable(*name),
+       known(&Family::gguf));
 }
 
 const Family& hf_family(const HfCheckpoint& checkpoint) {
   const HfConfig& config = checkpoint.config();
   if (const Family* family = find(config.model_type(), &Family::hf)) return *family;
-  fail(ML_E_UNSUPPORTED, "{}: model_type is \"{}\"; supported: {}", config.name(), printable(config.model_type()), known(&Family::hf));
+  fail(ML_E_UNSUPPORTED, "{}: model_type is \"{}\"; supported: {}", config.name(),
+       printable(config.model_type()), known(&Family::hf));
 }
 
 }  // namespace krafla

@@ -1,4 +1,5 @@
-// The model families that can be converted. A new family is one file in this folder and one line in registry.cpp.
+// The model families that can be converted. A new family is one file in this folder and one line in
+// registry.cpp.
 #pragma once
 
 #include <span>
@@ -10,8 +11,9 @@
 
 namespace krafla {
 
-/// A family: what the two kinds of sources call it, and its plans, which read settings and tensor names, check everything and touch no
-/// weights. What both plans share (factors, patterns of layers, names of tensors) stands once in the family's file.
+/// A family: what the two kinds of sources call it, and its plans, which read settings and tensor names,
+/// check everything and touch no weights. What both plans share (factors, patterns of layers, names of
+/// tensors) stands once in the family's file.
 struct Family {
   std::span<const std::string_view> gguf;  // general.architecture
   std::span<const std::string_view> hf;    // model_type
@@ -28,7 +30,8 @@ extern const Family kSmolLm3;
 extern const Family kGemma2;
 extern const Family kGemma3;
 
-/// The family of general.architecture or of model_type; ML_E_UNSUPPORTED naming it and the known ones, ML_E_FORMAT if it is missing.
+/// The family of general.architecture or of model_type; ML_E_UNSUPPORTED naming it and the known ones,
+/// ML_E_FORMAT if it is missing.
 const Family& gguf_family(const Gguf& gguf);
 const Family& hf_family(const HfCheckpoint& checkpoint);
 

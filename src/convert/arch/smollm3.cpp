@@ -22,16 +22,19 @@ std::vector<std::uint8_t> no_rope_every(std::uint32_t n_layers, std::uint32_t in
   return flags;
 }
 
-/// no_rope_layers, a list with 1 for layers that do have RoPE (entries beyond the layers do not count), or no_rope_layer_interval.
+/// no_rope_layers, a list with 1 for layers that do have RoPE (entries beyond the layers do not count), or
+/// no_rope_layer_interval.
 std::vector<std::uint8_t> no_rope_layers(const HfConfig& config, std::uint32_t n_layers) {
   const std::uint32_t interval = config.count("no_rope_layer_interval").value_or(4);
   const auto rope = config.booleans("no_rope_layers");
   if (!rope) {
-    if (interval == 0) fail(ML_E_FORMAT, "{}: no_rope_layer_interval is 0; allowed: 1 and more", config.name());
+    if (interval == 0)
+      fail(ML_E_FORMAT, "{}: no_rope_layer_interval is 0; allowed: 1 and more", config.name());
     return no_rope_every(n_layers, interval);
   }
   if (rope->size() < n_layers)
-    fail(ML_E_FORMAT, "{}: no_rope_layers has {} entries; needed: one per layer ({})", config.name(), rope->size(), n_layers);
+    fail(ML_E_FORMAT, "{}: no_rope_layers has {} entries; needed: one per layer ({})", config.name(),
+         rope->size(), n_layers);
   std::vector<std::uint8_t> flags(n_layers, 0);
   for (std::size_t i = 0; i < flags.size(); ++i)
     if ((*rope)[i] == 0) flags[i] = kLayerNoRope;
@@ -48,7 +51,9 @@ ModelPlan plan_smollm3_hf(const HfCheckpoint& checkpoint, const StorageChoice& s
   const auto types = hf_layer_types(config, h.n_layers, kLayerWindow);
   h.sliding_window = config.boolean("use_sliding_window").value_or(false) ? hf_window(config, 0) : 0;
   for (std::uint32_t i = 0; i < h.n_layers && h.sliding_window != 0; ++i)
-    plan.flags[i] |= types ? (*types)[i] : plan.flags[i] == kLayerNoRope ? kLayerWindow : 0;  // by default where there is no RoPE
+    plan.flags[i] |= types                           ? (*types)[i]
+                     : plan.flags[i] == kLayerNoRope ? kLayerWindow
+                                                     : 0;  // by default where there is no RoPE
   hf_finish(checkpoint, {}, false, plan);
   return plan;
 }

@@ -3,7 +3,8 @@
 #include "kernels/isa/m256.h"
 #include "kernels/isa/wide_pair.h"
 
-// ---- A3. Beside the int8 quants, an activation row holds them paired for Q4_0 rows and as int16 for Q8_0 tiles.
+// ---- A3. Beside the int8 quants, an activation row holds them paired for Q4_0 rows and as int16 for Q8_0
+// tiles.
 struct Extra {
   int8_t paired[8][32];
   int16_t wide[8][32];
@@ -22,7 +23,8 @@ inline __m256i dot_q8(const uint8_t* w, const int8_t* x) {
   return _mm256_madd_epi16(products, _mm256_set1_epi16(1));
 }
 
-/// Sixteen int16 partial sums (eight a block) of two neighbouring Q4_0 blocks with unsigned nibbles; x: 64 paired quants.
+/// Sixteen int16 partial sums (eight a block) of two neighbouring Q4_0 blocks with unsigned nibbles; x: 64
+/// paired quants.
 inline __m256i dot_q4_pair(__m256i w, const int8_t* x) {
   const __m256i mask = _mm256_set1_epi8(15);
   const __m256i low = _mm256_maddubs_epi16(_mm256_and_si256(w, mask), load_i(x));
@@ -34,9 +36,13 @@ template <bool q4, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
   if constexpr (q4) {
     __m256i v[4] = {};
-    unroll<(n + 1) / 2>([&](auto pair) { v[pair] = dot_q4_pair(load_pair<n - 2 * pair>(w + pair * 32), x.extra.paired[2 * pair]); });
-    const __m256i sums = _mm256_hadd_epi16(_mm256_hadd_epi16(v[0], v[1]), _mm256_hadd_epi16(v[2], v[3]));   // at most 4 * 7620
-    const __m256i in_order = _mm256_permutevar8x32_epi32(sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));  // from 0 2 4 6 | 1 3 5 7
+    unroll<(n + 1) / 2>([&](auto pair) {
+      v[pair] = dot_q4_pair(load_pair<n - 2 * pair>(w + pair * 32), x.extra.paired[2 * pair]);
+    });
+    const __m256i sums =
+        _mm256_hadd_epi16(_mm256_hadd_epi16(v[0], v[1]), _mm256_hadd_epi16(v[2], v[3]));  // at most 4 * 7620
+    const __m256i in_order = _mm256_permutevar8x32_epi32(
+        sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));  // from 0 2 4 6 | 1 3 5 7
     return {_mm256_madd_epi16(_mm256_add_epi16(in_order, load_i(x.minus8)), _mm256_set1_epi16(1))};
   } else {
     __m256i v[8] = {};
@@ -61,10 +67,11 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
-                                                      WI (&sums)[T][1]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
+                                                      size_t g, int c, WI (&sums)[T][1]) {
   __m256i low[T], high[T];
-  unroll<T>([&](auto t) { low[t] = high[t] = q4 ? _mm256_set1_epi32(x[t][g].minus8[c]) : _mm256_setzero_si256(); });
+  unroll<T>(
+      [&](auto t) { low[t] = high[t] = q4 ? _mm256_set1_epi32(x[t][g].minus8[c]) : _mm256_setzero_si256(); });
   if constexpr (q4) {
     unroll<8>([&](auto i) {
       const __m256i w0 = load_i(tile + i * 64), w1 = load_i(tile + i * 64 + 32);

@@ -5,8 +5,8 @@
 #include "kernels/isa/m512.h"
 // clang-format on
 
-// ---- A3. As on AVX2, in 512 bits: beside the int8 quants, an activation row holds them by fours of blocks for Q4_0 rows and as int16
-// for Q8_0 tiles.
+// ---- A3. As on AVX2, in 512 bits: beside the int8 quants, an activation row holds them by fours of blocks
+// for Q4_0 rows and as int16 for Q8_0 tiles.
 struct Extra {
   int8_t fours[2][2][64];
   int16_t wide[8][32];
@@ -28,17 +28,20 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
     unroll<(n + 3) / 4>([&](auto i) {
       const __m512i both = load_first<(n - 4 * i) * 16>(w + i * 64);
       const __m512i low = _mm512_maddubs_epi16(_mm512_and_si512(both, mask), load_z(x.extra.fours[i][0]));
-      const __m512i high = _mm512_maddubs_epi16(_mm512_and_si512(_mm512_srli_epi16(both, 4), mask), load_z(x.extra.fours[i][1]));
+      const __m512i high = _mm512_maddubs_epi16(_mm512_and_si512(_mm512_srli_epi16(both, 4), mask),
+                                                load_z(x.extra.fours[i][1]));
       v[i] = _mm512_madd_epi16(_mm512_add_epi16(low, high), ones);
     });
-    return {_mm256_add_epi32(add_fours(v[0], v[1]), _mm256_madd_epi16(load_i(x.minus8), _mm256_set1_epi16(1)))};
+    return {
+        _mm256_add_epi32(add_fours(v[0], v[1]), _mm256_madd_epi16(load_i(x.minus8), _mm256_set1_epi16(1)))};
   } else {
     __m512i v[4] = {zero, zero, zero, zero};
     unroll<(n + 1) / 2>([&](auto i) {
       const __m512i wv = load_first<(n - 2 * i) * 32>(w + i * 64);
       const __m512i xv = load_z(x.q[2 * i]);
       const __m512i signed_x = _mm512_mask_sub_epi8(xv, _mm512_movepi8_mask(wv), zero, xv);
-      v[i] = _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_abs_epi8(wv), signed_x), ones);  // 2*128*127 fits int16, -128 included
+      v[i] = _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_abs_epi8(wv), signed_x),
+                               ones);  // 2*128*127 fits int16, -128 included
     });
     return {add_pairs(v)};
   }
@@ -60,14 +63,17 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
-                                                      WI (&sums)[T][2]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
+                                                      size_t g, int c, WI (&sums)[T][2]) {
   __m512i acc[T][2];
-  unroll<T>([&](auto t) { acc[t][0] = acc[t][1] = q4 ? _mm512_set1_epi32(x[t][g].minus8[c]) : _mm512_setzero_si512(); });
+  unroll<T>([&](auto t) {
+    acc[t][0] = acc[t][1] = q4 ? _mm512_set1_epi32(x[t][g].minus8[c]) : _mm512_setzero_si512();
+  });
   unroll<q4 ? 8 : 16>([&](auto i) {
     const __m512i w[2] = {load_z(tile + i * 64), load_z(tile + tile_block_bytes<q4> + i * 64)};
     unroll<T>([&](auto t) {
-      const __m512i xv = q4 ? broadcast4_z(x[t][g].q[c] + i * 4) : broadcast4_z(x[t][g].extra.wide[c] + i * 2);
+      const __m512i xv =
+          q4 ? broadcast4_z(x[t][g].q[c] + i * 4) : broadcast4_z(x[t][g].extra.wide[c] + i * 2);
       unroll<2>([&](auto r) {
         if constexpr (q4)
           acc[t][r] = _mm512_add_epi16(acc[t][r], _mm512_maddubs_epi16(w[r], xv));
@@ -77,6 +83,8 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
       });
     });
   });
-  unroll<T>(
-      [&](auto t) { unroll<2>([&](auto r) { sums[t][r].v = q4 ? _mm512_madd_epi16(acc[t][r], _mm512_set1_epi16(1)) : acc[t][r]; }); });
+  unroll<T>([&](auto t) {
+    unroll<2>(
+        [&](auto r) { sums[t][r].v = q4 ? _mm512_madd_epi16(acc[t][r], _mm512_set1_epi16(1)) : acc[t][r]; });
+  });
 }

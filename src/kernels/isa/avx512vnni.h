@@ -5,8 +5,8 @@
 #include "kernels/isa/m512.h"
 // clang-format on
 
-// ---- A3. dpbusd wants one side unsigned: nibbles are, int8 weights are with their top bit inverted (w + 128). The sum of the block's
-// quants, times 8 or 128, comes off again.
+// ---- A3. dpbusd wants one side unsigned: nibbles are, int8 weights are with their top bit inverted (w +
+// 128). The sum of the block's quants, times 8 or 128, comes off again.
 struct Extra {
   int8_t fours[2][2][64];  // for Q4_0 rows
   int32_t minus128[8];     // -128 times the sum of the block's quants
@@ -35,8 +35,9 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
   } else {
     const __m512i top = _mm512_set1_epi8(-128);
     __m512i v[4] = {zero, zero, zero, zero};
-    unroll<(n + 1) / 2>(
-        [&](auto i) { v[i] = dot4(zero, _mm512_xor_si512(load_first<(n - 2 * i) * 32>(w + i * 64), top), load_z(x.q[2 * i])); });
+    unroll<(n + 1) / 2>([&](auto i) {
+      v[i] = dot4(zero, _mm512_xor_si512(load_first<(n - 2 * i) * 32>(w + i * 64), top), load_z(x.q[2 * i]));
+    });
     return {_mm256_add_epi32(add_pairs(v), load_i(x.extra.minus128))};
   }
 }
@@ -54,9 +55,11 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
-                                                      WI (&sums)[T][2]) {
-  unroll<T>([&](auto t) { sums[t][0].v = sums[t][1].v = _mm512_set1_epi32(q4 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]); });
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
+                                                      size_t g, int c, WI (&sums)[T][2]) {
+  unroll<T>([&](auto t) {
+    sums[t][0].v = sums[t][1].v = _mm512_set1_epi32(q4 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]);
+  });
   unroll<8>([&](auto i) {
     const __m512i w0 = load_z(tile + i * 64), w1 = load_z(tile + tile_block_bytes<q4> + i * 64);
     unroll<T>([&](auto t) {

@@ -1,4 +1,5 @@
-// NEON with the int8 matrix product (FEAT_I8MM) and the dot product. Included inside that target's anonymous namespace.
+// NEON with the int8 matrix product (FEAT_I8MM) and the dot product. Included inside that target's anonymous
+// namespace.
 
 // clang-format off
 #include "kernels/isa/neon128.h"
@@ -22,8 +23,8 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
-                                                      WI (&sums)[T][1]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
+                                                      size_t g, int c, WI (&sums)[T][1]) {
   constexpr int kPairs = (T + 1) / 2;  // of activation rows; an odd one is its own mate
   int32x4_t acc[kPairs][8] = {};       // two rows by two activation rows
   unroll<4>([&](auto i) {

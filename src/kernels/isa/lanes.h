@@ -1,4 +1,5 @@
-// The 8-lane float F, int32 I and Mask and the 16-lane W and WI in plain C++: the reference for those of every other instruction set.
+// The 8-lane float F, int32 I and Mask and the 16-lane W and WI in plain C++: the reference for those of
+// every other instruction set.
 
 struct F {
   float v[kLanes];
@@ -159,6 +160,8 @@ inline void store_f16(uint16_t* p, F a) {
 }
 #undef KRAFLA_LANES
 
-inline float fold8(F a) { return ((a.v[0] + a.v[4]) + (a.v[2] + a.v[6])) + ((a.v[1] + a.v[5]) + (a.v[3] + a.v[7])); }
+inline float fold8(F a) {
+  return ((a.v[0] + a.v[4]) + (a.v[2] + a.v[6])) + ((a.v[1] + a.v[5]) + (a.v[3] + a.v[7]));
+}
 
 #include "kernels/isa/wide_pair.h"

@@ -1,4 +1,5 @@
-// The 4-lane F4, I4 and M4 on SSE2, shared by the instruction sets of 128 bits on x86; and what their dots have in common.
+// The 4-lane F4, I4 and M4 on SSE2, shared by the instruction sets of 128 bits on x86; and what their dots
+// have in common.
 
 using F4 = __m128;  // GCC and clang give it + - * /
 using M4 = __m128;
@@ -11,7 +12,8 @@ inline M4 lt(F4 a, F4 b) { return _mm_cmplt_ps(a, b); }
 inline M4 is_nan(F4 a) { return _mm_cmpunord_ps(a, a); }
 inline M4 lanes_between4(int base, int first, int last) {
   const __m128i j = _mm_add_epi32(_mm_set1_epi32(base), _mm_setr_epi32(0, 1, 2, 3));
-  return _mm_castsi128_ps(_mm_and_si128(_mm_cmpgt_epi32(j, _mm_set1_epi32(first - 1)), _mm_cmpgt_epi32(_mm_set1_epi32(last), j)));
+  return _mm_castsi128_ps(
+      _mm_and_si128(_mm_cmpgt_epi32(j, _mm_set1_epi32(first - 1)), _mm_cmpgt_epi32(_mm_set1_epi32(last), j)));
 }
 inline F4 select(M4 m, F4 a, F4 b) { return _mm_or_ps(_mm_and_ps(m, a), _mm_andnot_ps(m, b)); }
 inline F4 min(F4 a, F4 b) { return _mm_min_ps(a, b); }  // a < b ? a : b
@@ -45,13 +47,17 @@ inline void store_bytes(uint8_t* p, I4 a) {
 constexpr bool kConvertsHalves = false;  // it takes a dozen instructions
 /// As f16_to_float() does it.
 inline F4 load4_f16(const uint16_t* p) {
-  const __m128i h = _mm_unpacklo_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)), _mm_setzero_si128());
+  const __m128i h =
+      _mm_unpacklo_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)), _mm_setzero_si128());
   const __m128i magnitude = _mm_and_si128(h, _mm_set1_epi32(0x7fff));
   const __m128i shifted = _mm_slli_epi32(magnitude, 13);
-  const __m128i special = _mm_and_si128(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff)), _mm_set1_epi32(0x7f800000));
-  const F4 normal = _mm_castsi128_ps(_mm_or_si128(_mm_add_epi32(shifted, _mm_set1_epi32(0x38000000)), special));
+  const __m128i special =
+      _mm_and_si128(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff)), _mm_set1_epi32(0x7f800000));
+  const F4 normal =
+      _mm_castsi128_ps(_mm_or_si128(_mm_add_epi32(shifted, _mm_set1_epi32(0x38000000)), special));
   const F4 tiny = _mm_cvtepi32_ps(magnitude) * _mm_set1_ps(0x1p-24f);
-  const F4 positive = select(_mm_castsi128_ps(_mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x0400))), tiny, normal);
+  const F4 positive =
+      select(_mm_castsi128_ps(_mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x0400))), tiny, normal);
   return _mm_or_ps(positive, _mm_castsi128_ps(_mm_slli_epi32(_mm_and_si128(h, _mm_set1_epi32(0x8000)), 16)));
 }
 /// As float_to_f16() does it.
@@ -62,14 +68,16 @@ inline void store_f16(uint16_t* p, F4 a) {
     return _mm_or_si128(_mm_and_si128(mask, _mm_set1_epi32(value)), _mm_andnot_si128(mask, other));
   };
   const __m128i odd = _mm_and_si128(_mm_srli_epi32(magnitude, 13), _mm_set1_epi32(1));
-  const __m128i normal = _mm_srli_epi32(_mm_add_epi32(_mm_add_epi32(magnitude, _mm_set1_epi32(0xfff - 0x38000000)), odd), 13);
+  const __m128i normal =
+      _mm_srli_epi32(_mm_add_epi32(_mm_add_epi32(magnitude, _mm_set1_epi32(0xfff - 0x38000000)), odd), 13);
   const F4 sum = _mm_castsi128_ps(magnitude) + _mm_set1_ps(0.5f);  // rounds at 2^-24
   const __m128i tiny = _mm_sub_epi32(_mm_castps_si128(sum), _mm_set1_epi32(0x3f000000));
   const __m128i is_tiny = _mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x38800000));
   __m128i half = _mm_or_si128(_mm_and_si128(is_tiny, tiny), _mm_andnot_si128(is_tiny, normal));
   half = where(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x477fefff)), 0x7c00, half);
   half = where(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7f800000)), 0x7e00, half);
-  half = _mm_or_si128(half, _mm_slli_epi32(_mm_srai_epi32(bits, 31), 15));  // the upper half repeats the sign, as packs wants it
+  half = _mm_or_si128(half, _mm_slli_epi32(_mm_srai_epi32(bits, 31),
+                                           15));  // the upper half repeats the sign, as packs wants it
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi32(half, half));
 }
 inline void transpose4(F4& a, F4& b, F4& c, F4& d) { _MM_TRANSPOSE4_PS(a, b, c, d); }
@@ -110,7 +118,9 @@ inline I add_blocks(const __m128i (&v)[8]) { return {{add_rows(v)}, {add_rows(v 
 
 /// 16 nibbles of a Q4_0 block: its first half (low) or its second.
 inline __m128i low_nibbles(__m128i bytes) { return _mm_and_si128(bytes, _mm_set1_epi8(15)); }
-inline __m128i high_nibbles(__m128i bytes) { return _mm_and_si128(_mm_srli_epi16(bytes, 4), _mm_set1_epi8(15)); }
+inline __m128i high_nibbles(__m128i bytes) {
+  return _mm_and_si128(_mm_srli_epi16(bytes, 4), _mm_set1_epi8(15));
+}
 
 inline void transpose4(__m128i (&v)[4]) {
   F4 t[4];
@@ -148,12 +158,15 @@ inline void pack_column_pairs(const uint8_t* const* rows, size_t block, uint8_t*
       const __m128i v = load_i(bytes + g * 64 + r * 16);
       const F4 low = _mm_castsi128_ps(low_int16(v));
       const F4 high = _mm_castsi128_ps(high_int16(v));
-      _mm_store_ps(reinterpret_cast<float*>(out + (g * 2) * 64 + r * 16), _mm_shuffle_ps(low, high, _MM_SHUFFLE(2, 0, 2, 0)));
-      _mm_store_ps(reinterpret_cast<float*>(out + (g * 2 + 1) * 64 + r * 16), _mm_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 3, 1)));
+      _mm_store_ps(reinterpret_cast<float*>(out + (g * 2) * 64 + r * 16),
+                   _mm_shuffle_ps(low, high, _MM_SHUFFLE(2, 0, 2, 0)));
+      _mm_store_ps(reinterpret_cast<float*>(out + (g * 2 + 1) * 64 + r * 16),
+                   _mm_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 3, 1)));
     }
 }
 
-/// The isums of a tile of column pairs (int16) for T activation rows; x(t, i): activation row t's quants 2i and 2i + 1 as int16.
+/// The isums of a tile of column pairs (int16) for T activation rows; x(t, i): activation row t's quants 2i
+/// and 2i + 1 as int16.
 template <int T, class X>
 inline __attribute__((always_inline)) void pair_isums(const uint8_t* tile, X x, __m128i (&acc)[T][4]) {
   unroll<16>([&](auto i) {

@@ -9,9 +9,12 @@
 #include "kernels/isa/neon_levels.h"
 // clang-format on
 
-// ---- A3. Products are int16; two of them fit one (2*128*127 = 32512), and all 32 of a Q4_0 block do (32*8*127 = 32512).
+// ---- A3. Products are int16; two of them fit one (2*128*127 = 32512), and all 32 of a Q4_0 block do
+// (32*8*127 = 32512).
 inline int16x8_t mul_low(int8x16_t a, int8x16_t b) { return vmull_s8(vget_low_s8(a), vget_low_s8(b)); }
-inline int16x8_t add_low(int16x8_t sum, int8x16_t a, int8x16_t b) { return vmlal_s8(sum, vget_low_s8(a), vget_low_s8(b)); }
+inline int16x8_t add_low(int16x8_t sum, int8x16_t a, int8x16_t b) {
+  return vmlal_s8(sum, vget_low_s8(a), vget_low_s8(b));
+}
 
 template <bool q4, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
@@ -46,7 +49,9 @@ constexpr int kTileActivations = 2;  // half as many registers
 /// Of a group's four rows first columns 0 and 1, then 2 and 3.
 template <bool q4>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  pack_columns<q4>(rows, block, out, [](int32x4_t v) { return vreinterpretq_s8_s16(vcombine_s16(vmovn_s32(v), vshrn_n_s32(v, 16))); });
+  pack_columns<q4>(rows, block, out, [](int32x4_t v) {
+    return vreinterpretq_s8_s16(vcombine_s16(vmovn_s32(v), vshrn_n_s32(v, 16)));
+  });
 }
 
 /// Quants 2i and 2i + 1 of sixteen, eight times.
@@ -60,8 +65,8 @@ inline int8x16_t broadcast2(int8x16_t x) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
-                                                      WI (&sums)[T][1]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
+                                                      size_t g, int c, WI (&sums)[T][1]) {
   int16x8_t narrow[T][4] = {};  // Q4_0
   int32x4_t acc[T][4] = {};     // Q8_0
   unroll<2>([&](auto half) {
@@ -69,7 +74,9 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
     unroll<T>([&](auto t) { xv[t] = load_q(x[t][g].q[c] + half * 16); });
     unroll<4>([&](auto i) {
       int8x16_t w[4];
-      unroll<4>([&](auto r) { w[r] = load_q(reinterpret_cast<const int8_t*>(tile + (half * 4 + i) * 64 + r * 16)); });
+      unroll<4>([&](auto r) {
+        w[r] = load_q(reinterpret_cast<const int8_t*>(tile + (half * 4 + i) * 64 + r * 16));
+      });
       unroll<T>([&](auto t) {
         const int8x16_t x0 = broadcast2<2 * i>(xv[t]), x1 = broadcast2<2 * i + 1>(xv[t]);
         unroll<4>([&](auto r) {

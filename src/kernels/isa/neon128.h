@@ -21,9 +21,12 @@ inline F4 negate(F4 a) { return vnegq_f32(a); }
 inline F4 abs(F4 a) { return vabsq_f32(a); }
 inline F4 copysign(F4 a, F4 s) { return vbslq_f32(vdupq_n_u32(0x80000000u), s, a); }
 inline F4 scale_by_bits(F4 y, F4 t) {
-  return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(y), vshlq_n_s32(vreinterpretq_s32_f32(t), 23)));
+  return vreinterpretq_f32_s32(
+      vaddq_s32(vreinterpretq_s32_f32(y), vshlq_n_s32(vreinterpretq_s32_f32(t), 23)));
 }
-inline bool all_within(F4 a, float limit) { return vminvq_u32(vcleq_f32(vabsq_f32(a), vdupq_n_f32(limit))) != 0; }
+inline bool all_within(F4 a, float limit) {
+  return vminvq_u32(vcleq_f32(vabsq_f32(a), vdupq_n_f32(limit))) != 0;
+}
 inline F4 load4(const float* p) { return vld1q_f32(p); }
 inline void store(float* p, F4 a) { vst1q_f32(p, a); }
 inline F4 to_float(I4 a) { return vcvtq_f32_s32(a.v); }
@@ -41,7 +44,9 @@ inline void store_bytes(uint8_t* p, I4 a) {
 }
 constexpr bool kConvertsHalves = true;  // an instruction does
 inline F4 load4_f16(const uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
-inline void store_f16(uint16_t* p, F4 a) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a))); }  // by FPCR: to nearest even
+inline void store_f16(uint16_t* p, F4 a) {
+  vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)));
+}  // by FPCR: to nearest even
 inline void transpose4(F4& a, F4& b, F4& c, F4& d) {
   const float32x4x2_t ab = vtrnq_f32(a, b), cd = vtrnq_f32(c, d);  // a0 b0 a2 b2, a1 b1 a3 b3
   a = vcombine_f32(vget_low_f32(ab.val[0]), vget_low_f32(cd.val[0]));

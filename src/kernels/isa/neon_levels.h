@@ -1,5 +1,5 @@
-// What the integer dots of all NEON instruction sets have in common. Both sides are signed: nibbles are levels -8 to 7 from the start, so
-// an activation row needs nothing beside its int8 quants.
+// What the integer dots of all NEON instruction sets have in common. Both sides are signed: nibbles are
+// levels -8 to 7 from the start, so an activation row needs nothing beside its int8 quants.
 
 struct Extra {};
 using Blocks8 = EightBlocks<Extra>;
@@ -29,15 +29,18 @@ inline void transpose4(int32x4_t (&v)[4]) {
   v[3] = vcombine_s32(vget_high_s32(ab.val[1]), vget_high_s32(cd.val[1]));
 }
 
-/// A tile's block as 8 groups of 4 columns, each [16 rows][4] int8; arrange() may change the order within four rows of a group.
+/// A tile's block as 8 groups of 4 columns, each [16 rows][4] int8; arrange() may change the order within
+/// four rows of a group.
 template <bool q4, class Arrange>
 inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out, Arrange arrange) {
   for (int r = 0; r < 16; r += 4)
     for (int half = 0; half < 2; ++half) {
       int32x4_t v[4];
-      for (int i = 0; i < 4; ++i) v[i] = vreinterpretq_s32_s8(load_levels<q4>(rows[r + i] + block * block_bytes<q4>, half));
+      for (int i = 0; i < 4; ++i)
+        v[i] = vreinterpretq_s32_s8(load_levels<q4>(rows[r + i] + block * block_bytes<q4>, half));
       transpose4(v);  // v[g]: four columns of the four rows
-      for (int g = 0; g < 4; ++g) vst1q_s8(reinterpret_cast<int8_t*>(out + (half * 4 + g) * 64 + r * 4), arrange(v[g]));
+      for (int g = 0; g < 4; ++g)
+        vst1q_s8(reinterpret_cast<int8_t*>(out + (half * 4 + g) * 64 + r * 4), arrange(v[g]));
     }
 }
 

@@ -1,5 +1,6 @@
-// Plain C++: the reference for every other instruction set. Included inside that target's anonymous namespace.
-// Every instruction set provides the vectors of lanes.h and the dots of A3 on its own packing of activations and tiles.
+// Plain C++: the reference for every other instruction set. Included inside that target's anonymous
+// namespace. Every instruction set provides the vectors of lanes.h and the dots of A3 on its own packing of
+// activations and tiles.
 
 #include "kernels/isa/lanes.h"
 
@@ -19,7 +20,8 @@ inline int32_t dot_q4(const uint8_t* w, const int8_t* x) {
   return sum;
 }
 
-/// The isums of the first n of eight blocks, lane = block; the other lanes are 0. w points at the first block.
+/// The isums of the first n of eight blocks, lane = block; the other lanes are 0. w points at the first
+/// block.
 template <bool q4, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
   I r = {};

@@ -21,17 +21,21 @@ inline F4 negate(F4 a) { return (F4)wasm_f32x4_neg((v128_t)a); }
 inline F4 abs(F4 a) { return (F4)wasm_f32x4_abs((v128_t)a); }
 inline F4 copysign(F4 a, F4 s) { return select(wasm_u32x4_splat(0x80000000u), s, a); }
 inline F4 scale_by_bits(F4 y, F4 t) { return (F4)((U4)y + ((U4)t << 23)); }
-inline bool all_within(F4 a, float limit) { return wasm_i32x4_all_true(wasm_f32x4_le((v128_t)abs(a), (v128_t)set4(limit))); }
+inline bool all_within(F4 a, float limit) {
+  return wasm_i32x4_all_true(wasm_f32x4_le((v128_t)abs(a), (v128_t)set4(limit)));
+}
 inline F4 load4(const float* p) { return (F4)wasm_v128_load(p); }
 inline void store(float* p, F4 a) { wasm_v128_store(p, (v128_t)a); }
 inline F4 to_float(I4 a) { return (F4)wasm_f32x4_convert_i32x4(a.v); }
 inline I4 to_int(F4 a) { return {wasm_i32x4_trunc_sat_f32x4((v128_t)a)}; }
 inline void store(int32_t* p, I4 a) { wasm_v128_store(p, a.v); }
 inline F4 load4_i8(const int8_t* p) {
-  return (F4)wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(p))));
+  return (F4)wasm_f32x4_convert_i32x4(
+      wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(p))));
 }
 inline void store_bytes(uint8_t* p, I4 a) {
-  wasm_v128_store32_lane(p, wasm_i8x16_shuffle(a.v, a.v, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), 0);
+  wasm_v128_store32_lane(p, wasm_i8x16_shuffle(a.v, a.v, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12),
+                         0);
 }
 constexpr bool kConvertsHalves = false;  // it takes a dozen instructions
 /// As f16_to_float() does it.
@@ -46,7 +50,9 @@ inline F4 load4_f16(const uint16_t* p) {
 /// As float_to_f16() does it.
 inline void store_f16(uint16_t* p, F4 a) {
   const U4 bits = (U4)a, magnitude = bits & 0x7fffffffu;
-  const auto where = [](auto condition, U4 yes, U4 no) { return (U4)wasm_v128_bitselect((v128_t)yes, (v128_t)no, (v128_t)condition); };
+  const auto where = [](auto condition, U4 yes, U4 no) {
+    return (U4)wasm_v128_bitselect((v128_t)yes, (v128_t)no, (v128_t)condition);
+  };
   const U4 normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   const U4 tiny = (U4)((F4)magnitude + 0.5f) - 0x3f000000u;  // rounds at 2^-24
   U4 half = where(magnitude < 0x38800000u, tiny, normal);
@@ -70,7 +76,8 @@ inline float fold4(F4 a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 #include "kernels/isa/wide_pair.h"
 // clang-format on
 
-// ---- A3. As on SSE2, everything is int16 and dot_i16x8: beside the int8 quants, an activation row holds them as int16.
+// ---- A3. As on SSE2, everything is int16 and dot_i16x8: beside the int8 quants, an activation row holds
+// them as int16.
 struct Extra {
   int16_t wide[8][32];
 };
@@ -98,8 +105,10 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
     if constexpr (q4) {
       const v128_t bytes = wasm_v128_load(w + b * 16);
       const v128_t low = wasm_v128_and(bytes, wasm_u8x16_splat(15)), high = wasm_u8x16_shr(bytes, 4);
-      v[b] = add(add(dot8(wasm_u16x8_extend_low_u8x16(low), xb), dot8(wasm_u16x8_extend_high_u8x16(low), xb + 8)),
-                 add(dot8(wasm_u16x8_extend_low_u8x16(high), xb + 16), dot8(wasm_u16x8_extend_high_u8x16(high), xb + 24)));
+      v[b] = add(
+          add(dot8(wasm_u16x8_extend_low_u8x16(low), xb), dot8(wasm_u16x8_extend_high_u8x16(low), xb + 8)),
+          add(dot8(wasm_u16x8_extend_low_u8x16(high), xb + 16),
+              dot8(wasm_u16x8_extend_high_u8x16(high), xb + 24)));
     } else {
       const uint8_t* wb = w + b * 32;
       v[b] = add(add(dot8(wasm_i16x8_load8x8(wb), xb), dot8(wasm_i16x8_load8x8(wb + 8), xb + 8)),
@@ -127,20 +136,23 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
   for (int r = 0; r < kWide; ++r)
     for (int i = 0; i < 32; ++i) {
       const uint8_t byte = q4 ? rows[r][block * 16 + (i & 15)] : rows[r][block * 32 + i];
-      levels[r][i] = static_cast<int16_t>(q4 ? (i < 16 ? byte & 15 : byte >> 4) - 8 : static_cast<int8_t>(byte));
+      levels[r][i] =
+          static_cast<int16_t>(q4 ? (i < 16 ? byte & 15 : byte >> 4) - 8 : static_cast<int8_t>(byte));
     }
   for (int i = 0; i < 16; ++i)
     for (int r = 0; r < kWide; ++r) __builtin_memcpy(out + i * 64 + r * 4, levels[r] + 2 * i, 4);
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
-                                                      WI (&sums)[T][1]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
+                                                      size_t g, int c, WI (&sums)[T][1]) {
   v128_t acc[T][4] = {};
   unroll<16>([&](auto i) {
     unroll<T>([&](auto t) {
       const v128_t xv = wasm_v128_load32_splat(x[t][g].extra.wide[c] + i * 2);
-      unroll<4>([&](auto r) { acc[t][r] = add(acc[t][r], wasm_i32x4_dot_i16x8(wasm_v128_load(tile + i * 64 + r * 16), xv)); });
+      unroll<4>([&](auto r) {
+        acc[t][r] = add(acc[t][r], wasm_i32x4_dot_i16x8(wasm_v128_load(tile + i * 64 + r * 16), xv));
+      });
     });
   });
   unroll<T>([&](auto t) { sums[t][0] = {{{acc[t][0]}, {acc[t][1]}}, {{acc[t][2]}, {acc[t][3]}}}; });

@@ -26,7 +26,8 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
                            dot16(_mm_unpacklo_epi8(high, zero), _mm_unpackhi_epi8(high, zero), xb + 16));
     } else {
       const __m128i first = load_i(w + b * 32), second = load_i(w + b * 32 + 16);
-      v[b] = _mm_add_epi32(dot16(low_int16(first), high_int16(first), xb), dot16(low_int16(second), high_int16(second), xb + 16));
+      v[b] = _mm_add_epi32(dot16(low_int16(first), high_int16(first), xb),
+                           dot16(low_int16(second), high_int16(second), xb + 16));
     }
   });
   I sums = add_blocks(v);
@@ -50,8 +51,8 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
-                                                      WI (&sums)[T][1]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
+                                                      size_t g, int c, WI (&sums)[T][1]) {
   __m128i acc[T][4];
   unroll<T>([&](auto t) {
     const __m128i start = _mm_set1_epi32(q4 ? x[t][g].minus8[c] : 0);

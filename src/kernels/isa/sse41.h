@@ -2,7 +2,8 @@
 
 #include "kernels/isa/m128.h"
 
-// ---- A3. Nibbles go through pmaddubsw; beside the int8 quants, an activation row holds them as int16 for Q8_0 tiles.
+// ---- A3. Nibbles go through pmaddubsw; beside the int8 quants, an activation row holds them as int16 for
+// Q8_0 tiles.
 struct Extra {
   int16_t wide[8][32];
 };
@@ -19,8 +20,11 @@ inline void pack_extra(Blocks8& x) {
   halve_minus8(x.minus8);
 }
 
-/// Eight int16 partial sums of 16 weights with 16 quants. |w| is the unsigned side: 2*128*127 fits int16, -128 included.
-inline __m128i dot_signed(__m128i w, const int8_t* x) { return _mm_maddubs_epi16(_mm_abs_epi8(w), _mm_sign_epi8(load_i(x), w)); }
+/// Eight int16 partial sums of 16 weights with 16 quants. |w| is the unsigned side: 2*128*127 fits int16,
+/// -128 included.
+inline __m128i dot_signed(__m128i w, const int8_t* x) {
+  return _mm_maddubs_epi16(_mm_abs_epi8(w), _mm_sign_epi8(load_i(x), w));
+}
 
 template <bool q4, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
@@ -30,8 +34,9 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
     const int8_t* xb = x.q[b];
     if constexpr (q4) {
       const __m128i bytes = load_i(w + b * 16);
-      v[b] = _mm_madd_epi16(
-          _mm_add_epi16(_mm_maddubs_epi16(low_nibbles(bytes), load_i(xb)), _mm_maddubs_epi16(high_nibbles(bytes), load_i(xb + 16))), ones);
+      v[b] = _mm_madd_epi16(_mm_add_epi16(_mm_maddubs_epi16(low_nibbles(bytes), load_i(xb)),
+                                          _mm_maddubs_epi16(high_nibbles(bytes), load_i(xb + 16))),
+                            ones);
     } else {
       v[b] = _mm_add_epi32(_mm_madd_epi16(dot_signed(load_i(w + b * 32), xb), ones),
                            _mm_madd_epi16(dot_signed(load_i(w + b * 32 + 16), xb + 16), ones));
@@ -61,10 +66,12 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 template <bool q4, int T>
-inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c,
-                                                      WI (&sums)[T][1]) {
+inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
+                                                      size_t g, int c, WI (&sums)[T][1]) {
   __m128i acc[T][4];
-  unroll<T>([&](auto t) { unroll<4>([&](auto r) { acc[t][r] = q4 ? _mm_set1_epi32(x[t][g].minus8[c]) : _mm_setzero_si128(); }); });
+  unroll<T>([&](auto t) {
+    unroll<4>([&](auto r) { acc[t][r] = q4 ? _mm_set1_epi32(x[t][g].minus8[c]) : _mm_setzero_si128(); });
+  });
   if constexpr (q4) {
     unroll<8>([&](auto i) {
       unroll<T>([&](auto t) {
@@ -75,7 +82,9 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
         });
       });
     });
-    unroll<T>([&](auto t) { unroll<4>([&](auto r) { acc[t][r] = _mm_madd_epi16(acc[t][r], _mm_set1_epi16(1)); }); });
+    unroll<T>([&](auto t) {
+      unroll<4>([&](auto r) { acc[t][r] = _mm_madd_epi16(acc[t][r], _mm_set1_epi16(1)); });
+    });
   } else {
     pair_isums<T>(tile, [&](int t, int i) { return x[t][g].extra.wide[c] + i * 2; }, acc);
   }

@@ -1,5 +1,6 @@
-// The 8-lane F, I and Mask as two vectors of 4, for instruction sets with registers of 128 bits. Those give F4, I4 and M4 with the same
-// operations, named with a 4 where only the result tells the type: set4, load4, load4_f16, load4_i8, lanes_between4, transpose4, fold4.
+// The 8-lane F, I and Mask as two vectors of 4, for instruction sets with registers of 128 bits. Those give
+// F4, I4 and M4 with the same operations, named with a 4 where only the result tells the type: set4, load4,
+// load4_f16, load4_i8, lanes_between4, transpose4, fold4.
 
 struct F {
   F4 low, high;

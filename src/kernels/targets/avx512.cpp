@@ -1,4 +1,5 @@
-#if defined(__GNUC__) && !defined(__clang__)  // g++ 12 warns of its own header: _mm512_undefined_ps() is what it says
+#if defined(__GNUC__) && \
+    !defined(__clang__)  // g++ 12 warns of its own header: _mm512_undefined_ps() is what it says
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

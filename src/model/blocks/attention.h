@@ -5,7 +5,8 @@
 
 namespace krafla {
 
-/// Reads batch.h [n][dim] (normalized), leaves the block's output there; writes the rows' keys and values to their pages.
+/// Reads batch.h [n][dim] (normalized), leaves the block's output there; writes the rows' keys and values to
+/// their pages.
 void attention(const Model& model, std::size_t layer_index, Context& context, Batch& batch);
 
 }  // namespace krafla

@@ -8,7 +8,8 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
   const auto act = model.header().act == kActGelu ? context.kernels.gelu_mul : context.kernels.silu_mul;
   float* const gated = batch.gate.data();  // [n][hidden]
 
-  // Gate, up and their product in one loop: a work item makes the same rows of both, near each other and still in the caches at the end.
+  // Gate, up and their product in one loop: a work item makes the same rows of both, near each other and
+  // still in the caches at the end.
   observe(batch, context, layer_index, MliSlot::up, batch.h.data(), n);
   const Activations in = quantize_rows(batch, context, batch.h.data(), dim, n);
   const auto threads = static_cast<std::size_t>(context.threads.size());
@@ -24,7 +25,8 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
     multiply_rows(context, thread, layer.w1, r0, r1, in, n, gate, stride, weights_at(layer.w3, r0));
     multiply_rows(context, thread, layer.w3, r0, r1, in, n, up, stride,
                   more ? weights_at(layer.w1, ranges[item + threads].begin) : nullptr);
-    for (std::size_t i = 0; i < n; ++i) act(gated + i * hidden + r0, gate + i * stride, up + i * stride, stride);
+    for (std::size_t i = 0; i < n; ++i)
+      act(gated + i * hidden + r0, gate + i * stride, up + i * stride, stride);
   });
 
   observe(batch, context, layer_index, MliSlot::down, gated, n);

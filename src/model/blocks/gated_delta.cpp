@@ -41,7 +41,8 @@ void project(const Model& model, const MlbLayer& layer, const Shape& shape, Cont
 }
 
 /// After a run's convolution: its last inputs become the past of the next.
-void keep_inputs(const Shape& shape, float* history, const float* x, std::size_t count, std::size_t c0, std::size_t c1) {
+void keep_inputs(const Shape& shape, float* history, const float* x, std::size_t count, std::size_t c0,
+                 std::size_t c1) {
   const std::size_t stride = shape.state.stride(), past = shape.state.past();
   for (std::size_t i = 0; i < past; ++i) {
     const float* from = i + count < past ? history + (i + count) * stride : x + (i + count - past) * stride;
@@ -58,8 +59,8 @@ void convolve(const MlbLayer& layer, const Shape& shape, Context& context, Batch
     const std::size_t c0 = item % items * kChannels, c1 = std::min(shape.channels, c0 + kChannels);
     auto* history = reinterpret_cast<float*>(run.sequence->recurrent(shape.layer));
     const float* x = batch.lin.data() + run.row * stride;
-    context.kernels.causal_conv({c1 - c0, shape.taps, run.count, layer.lconv.data() + c0 * shape.taps, history + c0, x + c0,
-                                 batch.conv.data() + run.row * stride + c0, stride});
+    context.kernels.causal_conv({c1 - c0, shape.taps, run.count, layer.lconv.data() + c0 * shape.taps,
+                                 history + c0, x + c0, batch.conv.data() + run.row * stride + c0, stride});
     keep_inputs(shape, history, x, run.count, c0, c1);
   });
 }
@@ -85,18 +86,20 @@ void prepare_row(const MlbLayer& layer, const Shape& shape, Context& context, Ba
 
 /// The recurrence into batch.mixed, split by run, value head and slice of its values.
 void recur(const Shape& shape, Context& context, Batch& batch) {
-  const std::size_t slices = shape.state.slices(), per_run = shape.heads * slices, stride = shape.state.stride();
+  const std::size_t slices = shape.state.slices(), per_run = shape.heads * slices,
+                    stride = shape.state.stride();
   context.threads.run(batch.runs.size() * per_run, [&](std::size_t item, int) {
     const Batch::Run& run = batch.runs[item / per_run];
     const std::size_t head = item % per_run / slices, slice = item % slices, key_head = head / shape.group;
     const std::size_t value = head * shape.dv + slice * kDeltaSlice, gates = run.row * shape.heads + head;
     const float* q = batch.conv.data() + run.row * stride + key_head * shape.dk;
     auto* state = reinterpret_cast<float*>(run.sequence->recurrent(shape.layer));
-    context.kernels.delta_rule({run.count, shape.dk, shape.state.slice_width(slice), q, q + shape.k_heads * shape.dk,
-                                batch.conv.data() + run.row * stride + 2 * shape.k_heads * shape.dk + value, stride,
-                                batch.beta.data() + gates, batch.decay.data() + gates, shape.heads,
-                                state + shape.state.slice_offset(head, slice), batch.mixed.data() + run.row * shape.values + value,
-                                shape.values});
+    context.kernels.delta_rule({run.count, shape.dk, shape.state.slice_width(slice), q,
+                                q + shape.k_heads * shape.dk,
+                                batch.conv.data() + run.row * stride + 2 * shape.k_heads * shape.dk + value,
+                                stride, batch.beta.data() + gates, batch.decay.data() + gates, shape.heads,
+                                state + shape.state.slice_offset(head, slice),
+                                batch.mixed.data() + run.row * shape.values + value, shape.values});
   });
 }
 
@@ -115,10 +118,12 @@ void gated_delta(const Model& model, std::size_t layer_index, Context& context, 
   for_rows(context, batch.n, [&](std::size_t row, int) {
     float* o = batch.mixed.data() + row * shape.values;
     for (std::size_t h = 0; h < shape.heads; ++h)
-      context.kernels.rms_norm(o + h * shape.dv, layer.lnorm.data(), model.header().norm_eps, shape.dv, o + h * shape.dv);
+      context.kernels.rms_norm(o + h * shape.dv, layer.lnorm.data(), model.header().norm_eps, shape.dv,
+                               o + h * shape.dv);
     context.kernels.silu_mul(z + row * shape.values, z + row * shape.values, o, shape.values);
   });
-  if (shape.values == model.header().q_dim()) observe(batch, context, layer_index, MliSlot::o, z, batch.n);  // the slot is wo's
+  if (shape.values == model.header().q_dim())
+    observe(batch, context, layer_index, MliSlot::o, z, batch.n);  // the slot is wo's
   const Activations in = quantize_rows(batch, context, z, shape.values, batch.n);
   const Product out{&layer.lout, nullptr, batch.h.data(), model.header().dim};
   multiply(context, {&out, 1}, in, batch.n);

@@ -15,7 +15,8 @@ double inverse_frequency(double theta, std::size_t i, double rotated) {
 }
 
 double llama3(double inv, const MlbHeader& h) {
-  const double factor = h.rope_factor, lo = h.rope_low_freq_factor, hi = h.rope_high_freq_factor, orig = h.rope_orig_max_seq;
+  const double factor = h.rope_factor, lo = h.rope_low_freq_factor, hi = h.rope_high_freq_factor,
+               orig = h.rope_orig_max_seq;
   const double wavelen = kTwoPi / inv;
   if (wavelen < orig / hi) return inv;
   if (wavelen > orig / lo) return inv / factor;
@@ -31,7 +32,8 @@ double yarn_dimension(double r, const MlbHeader& h) {
 
 double yarn(double inv, std::size_t i, const MlbHeader& h) {
   const double lo = std::max(std::floor(yarn_dimension(h.rope_low_freq_factor, h)), 0.0);
-  double hi = std::min(std::ceil(yarn_dimension(h.rope_high_freq_factor, h)), static_cast<double>(h.rotated()) - 1);
+  double hi =
+      std::min(std::ceil(yarn_dimension(h.rope_high_freq_factor, h)), static_cast<double>(h.rotated()) - 1);
   if (lo == hi) hi = lo + 0.001;
   const double ramp = std::clamp((static_cast<double>(i) - lo) / (hi - lo), 0.0, 1.0);
   return (inv / h.rope_factor) * ramp + inv * (1 - ramp);
@@ -39,7 +41,8 @@ double yarn(double inv, std::size_t i, const MlbHeader& h) {
 
 }  // namespace
 
-RopeFrequencies::RopeFrequencies(const MlbHeader& header) : attn_factor_(header.rope_type == kRopeYarn ? header.rope_attn_factor : 0) {
+RopeFrequencies::RopeFrequencies(const MlbHeader& header)
+    : attn_factor_(header.rope_type == kRopeYarn ? header.rope_attn_factor : 0) {
   const double rotated = header.rotated();
   const std::size_t pairs = header.rotated() / 2;
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -52,7 +55,8 @@ RopeFrequencies::RopeFrequencies(const MlbHeader& header) : attn_factor_(header.
     }
   }
   if (header.rope_local_theta > 0)
-    for (std::size_t i = 0; i < pairs; ++i) local_.push_back(inverse_frequency(header.rope_local_theta, i, rotated));
+    for (std::size_t i = 0; i < pairs; ++i)
+      local_.push_back(inverse_frequency(header.rope_local_theta, i, rotated));
 }
 
 void RopeFrequencies::row(std::uint32_t position, bool local, float* cos, float* sin) const {

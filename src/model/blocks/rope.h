@@ -1,4 +1,5 @@
-// Rotary position embeddings (docs/arithmetic.md A5): inverse frequencies of a model, sines and cosines of a batch's positions.
+// Rotary position embeddings (docs/arithmetic.md A5): inverse frequencies of a model, sines and cosines of a
+// batch's positions.
 #pragma once
 
 #include <cstdint>

@@ -50,8 +50,8 @@ PagePool::Page PagePool::take(KvLayout::Group group) {
 
 /// Under the mutex.
 void PagePool::make_slab(KvLayout::Group group) {
-  // Whole huge pages, for what is not of one is read slower: so many that at most a sixteenth is left over, as is so from 32 MB on at
-  // the latest. What is not touched costs address space only.
+  // Whole huge pages, for what is not of one is read slower: so many that at most a sixteenth is left over,
+  // as is so from 32 MB on at the latest. What is not touched costs address space only.
   const std::size_t stride = (layout_.page_bytes(group) + 63) / 64 * 64;
   std::size_t bytes = (stride + kHugePage - 1) / kHugePage * kHugePage;
   while (bytes % stride > bytes / 16) bytes += kHugePage;
@@ -89,7 +89,10 @@ void Sequence::give_up() {
 void Sequence::prepare_linear(bool can_give_up) {
   std::vector<PagePool::Page>& state = pages_[KvLayout::linear];
   if (advancing_ && length_ > 0)
-    fail(ML_E_ARG, "a forward pass failed after {} positions and left the linear layers ahead; go on from a copy, or rewind to 0", length_);
+    fail(ML_E_ARG,
+         "a forward pass failed after {} positions and left the linear layers ahead; go on from a copy, or "
+         "rewind to 0",
+         length_);
   before_.reset();
   if (length_ == 0) state.clear();
   if (state.empty()) {
@@ -117,7 +120,8 @@ void Sequence::rewind(std::size_t length) {
     if (length == length_ && length > 0) return;
     if (length > 0)
       fail(ML_E_ARG,
-           "a sequence of {} positions cannot be rewound to {}: the model has linear layers, which keep no past; go back to a copy of the "
+           "a sequence of {} positions cannot be rewound to {}: the model has linear layers, which keep no "
+           "past; go back to a copy of the "
            "sequence made at that length, or to 0",
            length_, length);
     advancing_ = false;
@@ -125,7 +129,8 @@ void Sequence::rewind(std::size_t length) {
   const std::uint32_t window = pool_->layout().window();
   const std::size_t oldest = length + 1 > window ? length + 1 - window : 0;
   if (!pages_[KvLayout::windowed].empty() && length > 0 && !pages_[KvLayout::windowed][oldest / kPage])
-    fail(ML_E_ARG, "a sequence of {} positions cannot be rewound to {}: the sliding window of {} has passed", length_, length, window);
+    fail(ML_E_ARG, "a sequence of {} positions cannot be rewound to {}: the sliding window of {} has passed",
+         length_, length, window);
   length_ = length;
   for (auto& pages : pages_) {  // the linear layers' is kept or, at 0, given back
     pages.resize(std::min(pages.size(), (length + kPage - 1) / kPage));

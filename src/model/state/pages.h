@@ -1,5 +1,5 @@
-// The state of sequences, shared by counted handles: the KV cache in pages of 64 positions (docs/arithmetic.md A6), and what
-// linear-attention layers remember (A7).
+// The state of sequences, shared by counted handles: the KV cache in pages of 64 positions
+// (docs/arithmetic.md A6), and what linear-attention layers remember (A7).
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,9 @@
 
 namespace krafla {
 
-/// Which layers keep their pages together, and what a page holds. Layers behind the sliding window have page lists of their
-/// own, so that their pages can be freed when the window has passed. Linear-attention layers have one block of memory a sequence,
-/// whatever its length: it is handled as a page of the group `linear`.
+/// Which layers keep their pages together, and what a page holds. Layers behind the sliding window have page
+/// lists of their own, so that their pages can be freed when the window has passed. Linear-attention layers
+/// have one block of memory a sequence, whatever its length: it is handled as a page of the group `linear`.
 class KvLayout {
  public:
   enum Group { full = 0, windowed = 1, linear = 2, groups = 3 };
@@ -28,17 +28,21 @@ class KvLayout {
   KvType type() const { return type_; }
   std::size_t head_dim() const { return head_dim_; }
   Group group(std::size_t layer) const { return places_[layer].group; }
-  std::size_t page_bytes(Group group) const { return layers_[group] * (group == linear ? recurrent_.bytes() : layer_bytes()); }
+  std::size_t page_bytes(Group group) const {
+    return layers_[group] * (group == linear ? recurrent_.bytes() : layer_bytes());
+  }
   /// Bytes of one position's keys and values in one layer.
   std::size_t position_bytes() const { return layer_bytes() / kPage; }
   /// The last `window()` positions are visible to windowed layers.
   std::uint32_t window() const { return window_; }
-  /// Byte offsets in the layer's page: K [kv_head][head_dim][64], then V [kv_head][64][head_dim]. With q8_0, each kv head's int8
-  /// are followed by its f16 scales: [blocks][64] for K, [64][blocks] for V.
+  /// Byte offsets in the layer's page: K [kv_head][head_dim][64], then V [kv_head][64][head_dim]. With q8_0,
+  /// each kv head's int8 are followed by its f16 scales: [blocks][64] for K, [64][blocks] for V.
   std::size_t k_offset(std::size_t layer, std::size_t kv_head) const {
     return places_[layer].index * layer_bytes() + kv_head * head_bytes();
   }
-  std::size_t v_offset(std::size_t layer, std::size_t kv_head) const { return k_offset(layer, kv_heads_ + kv_head); }
+  std::size_t v_offset(std::size_t layer, std::size_t kv_head) const {
+    return k_offset(layer, kv_heads_ + kv_head);
+  }
   const RecurrentLayout& recurrent() const { return recurrent_; }
   /// Byte offset of a linear-attention layer's state.
   std::size_t recurrent_offset(std::size_t layer) const { return places_[layer].index * recurrent_.bytes(); }
@@ -85,8 +89,8 @@ class PagePool {
   std::atomic<std::size_t> bytes_{0};
 };
 
-/// The state of one text: its pages, its linear layers' state and its length. Copies share both until one of them writes, so a copy
-/// is a checkpoint that costs little. The pool must outlive it.
+/// The state of one text: its pages, its linear layers' state and its length. Copies share both until one of
+/// them writes, so a copy is a checkpoint that costs little. The pool must outlive it.
 class Sequence {
  public:
   explicit Sequence(PagePool& pool) : pool_(&pool) {}
@@ -95,8 +99,9 @@ class Sequence {
   /// Positions whose keys and values are held.
   std::size_t length() const { return length_; }
 
-  /// Makes pages that are this sequence's own for positions [length, length + n), and frees those behind the window. ML_E_ARG after a
-  /// forward pass that failed halfway and left linear layers ahead of the length. `can_give_up`: also keeps what give_up() goes back to.
+  /// Makes pages that are this sequence's own for positions [length, length + n), and frees those behind the
+  /// window. ML_E_ARG after a forward pass that failed halfway and left linear layers ahead of the length.
+  /// `can_give_up`: also keeps what give_up() goes back to.
   void prepare(std::size_t n, bool can_give_up = false);
   /// n more positions are written.
   void extend(std::size_t n) {
@@ -106,14 +111,17 @@ class Sequence {
   }
   /// After prepare(n, true), instead of extend(): none of the n positions is written.
   void give_up();
-  /// Forgets the positions from `length` on. ML_E_ARG if a windowed layer's pages before it are gone, or if the model has linear
-  /// layers and `length` is neither 0 nor length(): their state has no past, and a copy kept at that length is what to go back to.
+  /// Forgets the positions from `length` on. ML_E_ARG if a windowed layer's pages before it are gone, or if
+  /// the model has linear layers and `length` is neither 0 nor length(): their state has no past, and a copy
+  /// kept at that length is what to go back to.
   void rewind(std::size_t length);
 
   /// The page's memory; page = position / 64. Null only where every window has passed.
   std::byte* page(KvLayout::Group group, std::size_t page) const { return pages_[group][page].get(); }
   /// A linear-attention layer's state (recurrent.h says what lies in it).
-  std::byte* recurrent(std::size_t layer) const { return pages_[KvLayout::linear].front().get() + pool_->layout().recurrent_offset(layer); }
+  std::byte* recurrent(std::size_t layer) const {
+    return pages_[KvLayout::linear].front().get() + pool_->layout().recurrent_offset(layer);
+  }
   /// To be called before a linear layer's state is moved on to the positions that were prepared.
   void advance() { advancing_ = true; }
 
@@ -125,7 +133,8 @@ class Sequence {
   PagePool* pool_;
   std::size_t length_ = 0;
   bool advancing_ = false;  // linear layers' state may be ahead of length_
-  PagePool::Page before_;   // their state at length_, from prepare() on, if that can be given up; null at length 0
+  PagePool::Page
+      before_;  // their state at length_, from prepare() on, if that can be given up; null at length 0
   std::vector<PagePool::Page> pages_[KvLayout::groups];
 };
 
