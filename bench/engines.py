@@ -1,6 +1,6 @@
-"""llama.cpp and ik_llama.cpp for the measurements: fetched as the source packages of their Python bindings, pinned here, and built for
-the CPU at hand, or for a lesser one, in build/peers/, once. Nothing of Python is between the engines and the clock: bench/peer.cpp drives
-their C API.
+"""llama.cpp and ik_llama.cpp for the measurements: fetched as the source packages of their Python bindings,
+pinned here, and built for the CPU at hand, or for a lesser one, in build/peers/, once. Nothing of Python is
+between the engines and the clock: bench/peer.cpp drives their C API.
 """
 import pathlib
 import subprocess
@@ -41,7 +41,8 @@ def run(command):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
         sys.exit(
-            f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            f"{' '.join(map(str, command))}\nended with "
+            f"{done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         )
 
 
@@ -74,7 +75,8 @@ def source(engine):
 
 
 def build(engine, targets, made, isa="native"):
-    """The engine's build folder for the instruction set, in which `targets` are built unless all files `made` are there."""
+    """The engine's build folder for the instruction set, in which `targets` are built unless all files `made`
+    are there."""
     tree = source(engine)
     folder = WORK / f"{engine}-{isa}"
     if not all((folder / path).exists() for path in made):
@@ -89,7 +91,8 @@ def build(engine, targets, made, isa="native"):
 
 
 def peer(engine, isa="native"):
-    """The program of bench/peer.cpp for the engine. ik's package lacks a file that its programs need; its libraries, all that is wanted, do not."""
+    """The program of bench/peer.cpp for the engine. ik's package lacks a file that its programs need; its
+    libraries, all that is wanted, do not."""
     program, code = WORK / f"peer-{engine}-{isa}", ROOT / "bench/peer.cpp"
     if not program.exists() or program.stat().st_mtime < code.stat().st_mtime:
         folder = build(engine, ["llama"], ["src/libllama.a"], isa)

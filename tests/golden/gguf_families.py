@@ -1,4 +1,5 @@
-"""Tiny models of every family but Llama as make_gguf.py writes them: headers, keys, and a .mlb's tensors turned back into a GGUF's."""
+"""Tiny models of every family but Llama as make_gguf.py writes them: headers, keys, and a .mlb's tensors
+turned back into a GGUF's."""
 import numpy as np
 
 HALVES = ("qwen2", "qwen3", "qwen35", "gemma2", "gemma3")  # q and k rows as Hugging Face has them

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Compares krafla's encoding and decoding with the `tokenizers` library's: every code point c as "a" + c + "b", and random strings of mixed categories.
+"""Compares krafla's encoding and decoding with the `tokenizers` library's: every code point c as "a" + c +
+"b", and random strings of mixed categories.
 
-Not one of the tests, for it takes minutes a vocabulary; kinds of strings that ever differed stand in tests/data/tokenizers/corpus.jsonl.
-Run it after changes of src/tokenizer, with bench/tokenizer_requirements.txt installed: KRAFLA=build/release/krafla sweep_tokenizers.py [--strings N] [NAME...]
+Not one of the tests, for it takes minutes a vocabulary; kinds of strings that ever differed stand in
+tests/data/tokenizers/corpus.jsonl. Run it after changes of src/tokenizer, with
+bench/tokenizer_requirements.txt installed: KRAFLA=build/release/krafla sweep_tokenizers.py [--strings N]
+[NAME...]
 """
 
 import argparse

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Compares transformers itself with the project's readers, oracle and program, on random tiny checkpoints of every family.
+"""Compares transformers itself with the project's readers, oracle and program, on random tiny checkpoints of
+every family.
 
     KRAFLA=build/release/krafla VENV/bin/python tests/golden/sweep_transformers.py FIRST LAST [--write FOLDER]
 
-For each seed of random_checkpoint.py: transformers' logits in float64 must be those of `ref_forward.py` on the unquantized weights (1e-3);
-`krafla convert` must give hf.py's and mlb.py's bytes, from the folder and from its GGUF twin; `krafla logits` the oracle's bits.
---write keeps each checkpoint with golden.npz (prompt0, logits0) and twin.gguf. Needs `pip install torch transformers`; no test does.
+For each seed of random_checkpoint.py: transformers' logits in float64 must be those of `ref_forward.py` on
+the unquantized weights (1e-3); `krafla convert` must give hf.py's and mlb.py's bytes, from the folder and
+from its GGUF twin; `krafla logits` the oracle's bits. --write keeps each checkpoint with golden.npz (prompt0,
+logits0) and twin.gguf. Needs `pip install torch transformers`; no test does.
 """
 import argparse
 import json
@@ -100,7 +102,8 @@ def check_program(folder, work, model, ids, seed):
 
 
 def check_twin(folder, work):
-    """Header and layer flags from the twin; test_gguf.py compares all bytes. What a GGUF does not hold is skipped."""
+    """Header and layer flags from the twin; test_gguf.py compares all bytes. What a GGUF does not hold is
+    skipped."""
     model = gguf_twin.expected(folder)
     h, family = model.header, hf.Config(folder).family
     if (

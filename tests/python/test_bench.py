@@ -1,4 +1,5 @@
-"""`krafla bench` from outside: what is measured, in which form, and what is refused. No figure is judged: machines differ.
+"""`krafla bench` from outside: what is measured, in which form, and what is refused. No figure is judged:
+machines differ.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -61,7 +62,8 @@ class Bench(Case):
             )
 
     def test_the_work_of_a_token(self):
-        """A step multiplies every matrix element once, a batch of three three times: by the figures of an independent reader."""
+        """A step multiplies every matrix element once, a batch of three three times: by the figures of an
+        independent reader."""
         model = mlb.read(MODEL)
         self.assertFalse(model.header.shared_classifier)
         weights = sum(
@@ -163,7 +165,8 @@ class Bench(Case):
 
 
 class Gguf(Case):
-    """bench/mlb_to_gguf.py: what other engines are given holds the same values, by krafla's own reader of GGUF."""
+    """bench/mlb_to_gguf.py: what other engines are given holds the same values, by krafla's own reader of
+    GGUF."""
 
     def test_values_are_the_same(self):
         sizes = dict(

@@ -94,7 +94,8 @@ TOOLS = [
 ]
 PLAIN = "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}#"
 TOOL_USE = (
-    "{{ tools | tojson }}{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}\n"
+    "{{ tools | tojson }}{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] "
+    "%}{{ c.function | tojson }}{% endfor %}\n"
     "{% endfor %}{{ '!' if messages[-1].role == 'tool' else '?' }}"
 )
 CALL = {"name": "f", "arguments": {"x": 1}}
@@ -285,8 +286,12 @@ class ControlMarkers(unittest.TestCase):
             self.assertIn(f"{bad}: {mention}", done.stderr.decode())
 
     def test_contents_in_parts_are_texts_whether_or_not_the_template_knows_parts(self):
-        """The model answers the prompt's last letter: ! of a template that went through the parts, b of one that got a text, none of a list as Python shows it."""
-        knows = "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{{ '!' if loop.last }}{% endfor %}{% endif %}{% endfor %}"
+        """The model answers the prompt's last letter: ! of a template that went through the parts, b of one
+        that got a text, none of a list as Python shows it."""
+        knows = (
+            "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+            "{% for p in m.content %}{{ p.text }}{{ '!' if loop.last }}{% endfor %}{% endif %}{% endfor %}"
+        )
         prints, adds = (
             "{% for m in messages %}{{ m.content }}{% endfor %}",
             "{% for m in messages %}{{ m.role + m.content }}{% endfor %}",

@@ -1,4 +1,5 @@
-"""The program from outside: exit codes, one-line errors, files that appear only when complete, results independent of options.
+"""The program from outside: exit codes, one-line errors, files that appear only when complete, results
+independent of options.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -314,7 +315,8 @@ class Logits(Case):
 
 
 class Run(Case):
-    """`run` on a random model with SmolLM2's tokenizer cut to its vocabulary would say nothing; these are about the program."""
+    """`run` on a random model with SmolLM2's tokenizer cut to its vocabulary would say nothing; these are
+    about the program."""
 
     def make_model(self, vocab=97, max_seq=256):
         import mlb
@@ -370,7 +372,8 @@ class Run(Case):
         self.assertNotEqual(texts[0], texts[2])
 
     def test_raw_text_goes_on_with_its_space(self):
-        """SentencePiece takes a space away from the beginning of a text, but an answer to a raw prompt is no beginning."""
+        """SentencePiece takes a space away from the beginning of a text, but an answer to a raw prompt is no
+        beginning."""
         import mlt
 
         model = self.make_model()

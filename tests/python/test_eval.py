@@ -1,4 +1,5 @@
-"""perplexity, imatrix and run --imatrix, from outside, against the oracle in numpy: equal bits, for all threads and batches.
+"""perplexity, imatrix and run --imatrix, from outside, against the oracle in numpy: equal bits, for all
+threads and batches.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -98,7 +99,8 @@ class Oracle:
 
 
 def squares(model, windows_of_ids):
-    """The sums of an importance matrix: the float inputs of every matrix product of the oracle, squared and added in order."""
+    """The sums of an importance matrix: the float inputs of every matrix product of the oracle, squared and
+    added in order."""
     inputs = {}
     names = {id(tensor): name for name, tensor in model.tensors.items()}
 

@@ -1,4 +1,5 @@
-"""GGUF against Hugging Face: a checkpoint's twin as llama.cpp's converter would write it becomes the .mlb that hf.py and mlb.py make.
+"""GGUF against Hugging Face: a checkpoint's twin as llama.cpp's converter would write it becomes the .mlb
+that hf.py and mlb.py make.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -111,7 +112,8 @@ class Twins(unittest.TestCase):
             self.assertEqual(here == there, True, kind)
 
     def test_folder_and_gguf_agree_for_random_checkpoints(self):
-        """All families: shapes, patterns of layers, scalings of RoPE but llama3, of which a table of few factors says less."""
+        """All families: shapes, patterns of layers, scalings of RoPE but llama3, of which a table of few
+        factors says less."""
         seen = 0
         for seed in range(100, 148):
             source = Path(tempfile.mkdtemp(dir=self.folder))

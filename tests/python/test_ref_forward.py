@@ -2,7 +2,8 @@
 
     python3 -m unittest tests.python.test_ref_forward      (or run this file)
 
-tests/data/checkpoints holds tiny checkpoints with golden logits made by transformers (config.json, *.safetensors, golden.npz).
+tests/data/checkpoints holds tiny checkpoints with golden logits made by transformers (config.json,
+*.safetensors, golden.npz).
 """
 import json
 import shutil
@@ -55,7 +56,8 @@ def dec_tanh(x):
 
 
 def worst_ulp(got, exact):
-    """Largest error of got (float array) against Decimals, in units of the last place of the rounded exact value."""
+    """Largest error of got (float array) against Decimals, in units of the last place of the rounded exact
+    value."""
     worst = 0.0
     for g, e in zip(got, exact):
         unit = Decimal(float(np.spacing(np.abs(got.dtype.type(float(e))))))
@@ -132,7 +134,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(rm.TWO_PI, 2 * np.pi)
 
 
-# ---------------------------------------------------------------- sums and matrix products against loops over scalars
+# ---------------------------------------------------------------- sums and matrix products against loops over
+# scalars
 
 
 def scalar_fold8(a):
@@ -223,7 +226,8 @@ class Sums(unittest.TestCase):
                 self.assertTrue(same_bits(rm.quant_matmul(x, levels, d), want), (blocks, kind))
 
     def test_keys_and_values_in_q8(self):
-        """The oracle's q8_0 cache against the page's words in scalars; what is not finite or too large poisons its block only."""
+        """The oracle's q8_0 cache against the page's words in scalars; what is not finite or too large
+        poisons its block only."""
         rng = np.random.RandomState(12)
         with np.errstate(all="ignore"):
             for n in (2, 20, 32, 34, 64, 72):
@@ -249,11 +253,13 @@ class Sums(unittest.TestCase):
         self.assertEqual(rm.quantize_rows(x)[0][0, :4].tolist(), [127, 1, -1, 3])
 
 
-# ---------------------------------------------------------------- attention and delta rule against loops over scalars
+# ---------------------------------------------------------------- attention and delta rule against loops over
+# scalars
 
 
 def scalar_attention(A, q, k, v, visible, scale, cap):
-    """A6 for one query head: q [d], k and v [n, d], visible: list of key positions. exp, tanh: the oracle's own."""
+    """A6 for one query head: q [d], k and v [n, d], visible: list of key positions. exp, tanh: the oracle's
+    own."""
     exp, merged = (lambda s: A.exp(f32([s]))[0]), None
     for first in range(0, len(k), 64):
         keys = [p for p in visible if first <= p < first + 64]
@@ -369,7 +375,8 @@ class Oracle(unittest.TestCase):
                 self.assertTrue(same_bits(forward.logits(ids[:n]), whole[:n]), (name, n))
 
     def test_contract_is_near_the_truth(self):
-        """float32 against float64 on the same weights; what remains is the quantization of activations to 8 bits."""
+        """float32 against float64 on the same weights; what remains is the quantization of activations to 8
+        bits."""
         for name in ("all-q4", "gemma2-like-q4", "norope-q8", "head6-q8", "gate-yarn-q4"):
             model = mlb.read(DATA / (name + ".mlb"))
             ids = ref.verify_ids(model.header)

@@ -1,4 +1,5 @@
-"""Tokenizers that may be committed: Qwen3.5's tokenizer.json (NFC, combining marks as letters, single digits), and made ones.
+"""Tokenizers that may be committed: Qwen3.5's tokenizer.json (NFC, combining marks as letters, single
+digits), and made ones.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
