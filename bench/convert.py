@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How fast `krafla convert` is: GB of BF16 weights a minute on one thread, by the clock and by CPU time, and
-its peak memory.
+"""Measures `krafla convert` on one thread: GB of BF16 weights per minute, of elapsed and of CPU time, and
+peak memory.
 
     python3 bench/convert.py [build/release/krafla]
 
 Makes a checkpoint of 309 million random weights in a temporary folder and converts it five times in each
-type; the fastest counts. Needs numpy.
+type; the fastest run counts. Needs numpy.
 """
 import json
 import os
@@ -41,7 +41,7 @@ CASES = (
 
 
 def write_checkpoint(folder):
-    """The checkpoint; gives its weights' number."""
+    """Writes the checkpoint, and returns the number of its weights."""
     rng = np.random.RandomState(1)
     values = random_checkpoint.stored((0.02 * rng.standard_normal(1 << 24)).astype(np.float32), "BF16")
     shapes = [

@@ -2,12 +2,14 @@
 """Measures krafla, llama.cpp and ik_llama.cpp side by side, in one run, on the same weights: `make bench`, or
 build/peers/venv/bin/python bench/peers.py [--quick] [--shape NAME] [--isa NAME].
 
-The weights: SmolLM2-135M-Instruct, made pure Q8_0 and Q4_0 by llama.cpp's quantizer and converted to .mlb;
-with --shape random weights of a published model's sizes, saved by `krafla bench` and written as GGUF by
-bench/mlb_to_gguf.py. Both peers read the same file. Each figure is a process of its own, the engines take
-turns (A B C A B C ...), medians are compared. A peer runs in all its settings (flash attention on and off,
-weights repacked or not) in the first round, later only in those that were its best somewhere; the best median
-counts. A setting that crashes is named and left out.
+The weights are SmolLM2-135M-Instruct, quantized to pure Q8_0 and Q4_0 by llama.cpp and converted to .mlb.
+With --shape they are random weights with the sizes of a published model, saved by `krafla bench` and
+converted to GGUF by bench/mlb_to_gguf.py. Both peers read the same file.
+
+Each figure comes from its own process. The engines take turns (A B C A B C ...), and medians are compared. In
+the first round a peer runs in all its settings (flash attention on and off, weights repacked or not), later
+only in those that were its best in some cell; the best median counts. A setting that crashes is named and
+left out.
 """
 
 import argparse
@@ -23,7 +25,7 @@ import engines
 from engines import ROOT, WORK
 
 SOURCE = ROOT / "models/cache/SmolLM2-135M-Instruct.Q4_1.gguf"
-BUSY_LIMIT = 0.10  # of the CPU in others' hands: more than this and figures mean little
+BUSY_LIMIT = 0.10  # share of the CPU used by other programs, above which the figures are unreliable
 PROMPT = (
     "The harbour of the town lies open to the north, and in winter the boats are drawn up on the shingle "
     "beside the old salt house where"
@@ -199,7 +201,7 @@ def busy_share(seconds):
 
 
 class Cell:
-    """One cell's samples of all engines."""
+    """The samples of all engines in one cell."""
 
     def __init__(self, name, weights, threads):
         self.name, self.weights, self.threads = name, weights, threads
@@ -236,7 +238,7 @@ class Cell:
 
 
 def measure(cells, settings, rounds):
-    """All samples, in turns; returns the busiest share of the CPU seen."""
+    """Takes all samples in turns. Returns the largest share of the CPU that other programs used."""
     worst = 0
     for number in range(rounds):
         busy = busy_share(0.5)

@@ -1,8 +1,8 @@
-"""What the three file formats share: the error, reading a file whole, and writing one so that it appears only
+"""Shared by the three file formats: the error, reading a whole file, and writing a file that appears only
 when complete.
 
-Goal: every reader fails with a status of the format page and one line that names the field or tensor, what
-was found and what is allowed. Non-goal: recovering anything from a bad file.
+Every reader fails with a status of the format page and one line that names the field or tensor, the value
+found and the values allowed. Nothing is recovered from an invalid file.
 """
 import os
 import tempfile
@@ -29,7 +29,7 @@ def bad(status, what, found, allowed):
 
 
 def read_bytes(path_or_bytes):
-    """The bytes of a file, or the argument itself if it is bytes already. Raises ML_E_IO if the file cannot
+    """The bytes of a file, or the argument itself if it is bytes. Raises ML_E_IO if the file cannot
     be read."""
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         return bytes(path_or_bytes)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes src/tokenizer/unicode_tables.inc, the class of every code point as pre-tokenizers see it, and
-src/tokenizer/nfc_tables.inc, what NFC needs to know.
+"""Writes src/tokenizer/unicode_tables.inc, the class of every code point for pre-tokenizers, and
+src/tokenizer/nfc_tables.inc, the data of NFC.
 
-The data are Unicode 16's, whatever Python runs this: they come from the PyPI package unicodedata2 16.0.0,
-which pip fetches into a temporary folder. NFC is cut back to Unicode 9, which is what the tokenizers library
-normalizes with.
+The data are those of Unicode 16, whichever Python runs this: they come from the PyPI package unicodedata2
+16.0.0, which pip downloads to a temporary folder. For NFC they are reduced to Unicode 9, which the tokenizers
+library uses.
 
     python3 tools/make_unicode.py            writes the files
-    python3 tools/make_unicode.py --check    fails if the committed files are not what would be written
+    python3 tools/make_unicode.py --check fails if the committed files differ from what would be written
 """
 import pathlib
 import subprocess
@@ -32,17 +32,16 @@ WHITE_SPACE = {
     0x205F,
     0x3000,
 }
-# Numbers of Unicode 17, which the Digits pre-tokenizer of the tokenizers library knows and its regex does
-# not.
+# Numbers of Unicode 17, which the Digits pre-tokenizer of the tokenizers library supports, but not its regex.
 LATER_NUMBERS = {*range(0x11DE0, 0x11DEA), *range(0x16FF4, 0x16FF7)}
 BLOCK = 128
-# Beyond LIMIT only the variation selectors U+E0100..E01EF are anything but OTHER: code knows them, the table
-# ends.
+# Beyond LIMIT, only the variation selectors U+E0100..E01EF are not OTHER. The code handles them, and the
+# table ends at LIMIT.
 LIMIT, MARKS = 0x40000, range(0xE0100, 0xE01F0)
 
-# Code points with a combining class or a canonical decomposition that were assigned after Unicode 9: NFC
-# leaves them alone. All that differ between Unicode 16 and the library were found by running it over every
-# code point and pair.
+# Code points with a combining class or a canonical decomposition that were assigned after Unicode 9. NFC does
+# not change them. The differences between Unicode 16 and the library were found by running it on every code
+# point and pair.
 AFTER_UNICODE_9 = {
     c
     for first, last in (
@@ -90,8 +89,8 @@ AFTER_UNICODE_9 = {
     )
     for c in range(first, last + 1)
 }
-# Values of the NFC table beside a combining class (1 to 240): 0 is a character that begins a stretch no
-# earlier one changes.
+# Values of the NFC table other than combining classes (1 to 240). 0 is an inert character: no earlier
+# character changes it.
 COMPOSES, DECOMPOSES = 254, 255
 
 

@@ -141,8 +141,7 @@ class Header:
 
     @staticmethod
     def unpack(data):
-        """The fields of a header of at least 256 bytes; checks magic, version and nothing else (see
-        check_header)."""
+        """The fields of a header of at least 256 bytes; checks only magic and version (see check_header)."""
         if len(data) == 0:
             raise FormatError(FORMAT, "empty file")
         if len(data) < HEADER_BYTES:
@@ -482,8 +481,8 @@ def check_quant(tensor, name):
 
 
 def canonical(header, layer_flags=None):
-    """The header and flags (uint8 [n_layers]) that say the same with zero wherever zero means the same; both
-    validated.
+    """The same header and flags (uint8 [n_layers]), with zero wherever zero has the same meaning. Validates
+    both.
 
     Flags that are None or all zero, with header.layer_flags 0: no flags, so a sliding_window applies to every
     layer. Otherwise the array decides. header.layer_flags of the result says whether the flags have to be
@@ -678,7 +677,7 @@ READERS = {"mlb": read, "mlt": read_mlt, "mli": read_mli}
 
 
 def inspect(path):
-    """Prints what is in the file, one fact a line."""
+    """Prints the contents of the file, one fact per line."""
     kind = file_type(path)
     content = READERS[kind](path)
     if kind != "mlb":

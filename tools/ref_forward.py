@@ -107,7 +107,7 @@ class Contract:
         return rm.quant_matmul(x, w.levels(), w.d)
 
     def store(self, x):
-        """What the KV page gives back of what is put into it."""
+        """The values that a KV page returns for the values stored in it."""
         return self.keep(x)
 
     def attention(self, q, k, v, visible, scale, cap):
@@ -224,7 +224,7 @@ def rope_table(A, h, T, local):
 
 
 def rotate(x, table):
-    """x [T, heads, d]: the pairs (2i, 2i+1) below R turn by their angle, the rest stays."""
+    """x [T, heads, d]: rotates the pairs (2i, 2i+1) below R by their angle; the rest is unchanged."""
     c, s = table[0][:, None], table[1][:, None]
     R = 2 * c.shape[-1]
     y = x.copy()
@@ -268,8 +268,8 @@ class Forward:
             return softcap(A, y, h.final_softcap)
 
     def layer(self, i, x):
-        """x [T, D] -> [T, D]: mixer and FFN, each normalized before, perhaps after, and added to the
-        residual."""
+        """x [T, D] -> [T, D]: mixer and FFN, each with a norm before it, perhaps one after it, and added to
+        the residual."""
         h, A = self.h, self.A
         w = {
             name.split(".", 2)[2]: tensor
@@ -321,7 +321,7 @@ class Forward:
         return A.matmul(o, w["wo"])
 
     def visible(self, T, flags):
-        """[T queries, T keys]: the key is not later and, behind a window, not too long ago."""
+        """[T queries, T keys]: the key is not later than the query and, with a window, inside it."""
         age = np.arange(T)[:, None] - np.arange(T)[None, :]
         return (age >= 0) & (age < self.h.sliding_window) if flags & WINDOW else age >= 0
 
