@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/chat/*.json: small templates for each thing the language has, as Jinja2 renders them
+"""Writes tests/data/chat/*.json: small templates for each feature of the language, rendered by Jinja2
 (chat_cases.py), and tests/data/chat_smollm.json from a TOKENIZER_CONFIG.json: conversations in SmolLM2's own
 template.
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/data/gguf: tiny GGUF files with what must come of them (manifest.json).
+"""Writes tests/data/gguf: tiny GGUF files, with the expected results in manifest.json.
 
 Good files hold one small Llama in each readable tensor type and in variants of RoPE, heads and biases; the
 manifest has the FNV-1a hash of the .mlb that tools/mlb.py makes of the same values. Bad files break the
-format ("parse") or ask for something that .mlb does not hold ("plan"); the manifest has status and words of
-the message. The GGUF writer and the block readers here are the test's own, from the format's description, and
-share no code with the engine.
+format ("parse") or ask for something that .mlb does not hold ("plan"); the manifest has the status and parts
+of the message. The GGUF writer and the block readers here follow the format's description and share no code
+with the engine.
 """
 import json
 import math
@@ -547,7 +547,8 @@ def bad_plan():
 
 
 def bad_families():
-    """The same for what only some families have; tests/python/test_gguf.py writes them when it needs them."""
+    """The same for features of single families; tests/python/test_gguf.py writes these files when it needs
+    them."""
     out = {}
 
     def case(name, family, status, mentions, changes=(), drop=(), tensor=None):

@@ -3,9 +3,8 @@
 
     python3 tests/golden/make_mlt.py tokenizer.json OUT.mlt [--bos ID] [--eos ID] [--flags SUM]
 
-An independent second way beside the engine's own converters: the pre-tokenizer is stated by the caller
-(--flags, see docs/formats), nothing is guessed but ignore_merges. Needs no packages (tools/mlt.py packs the
-file).
+Independent of the engine's converters: the caller states the pre-tokenizer (--flags, see docs/formats), and
+only ignore_merges is derived from the file. Needs no packages (tools/mlt.py writes the file).
 """
 import argparse
 import json

@@ -258,7 +258,8 @@ RANDOM = {
 
 
 def quantized_copy(source, out, name):
-    """A checkpoint as .mlb, and the golden logits of its prompt 1; returns the prompts the oracle answers."""
+    """Writes a checkpoint as a .mlb, with the golden logits of its prompt 1. Returns the prompts of the
+    oracle."""
     checkpoint, changes, _ = CHECKPOINTS[name]
     model = hf.load(source / checkpoint)
     mlb.write(out / f"{name}.mlb", replace(model.header, **changes), model.layer_flags, model.tensors)
@@ -283,7 +284,7 @@ def random_model(out, name):
 
 
 def oracle_entry(path, prompts, kv_types):
-    """What the engine must say about one file; prompt i is asked with each KV type."""
+    """The expected results for one file; prompt i is evaluated with each KV type."""
     model = mlb.read(path)
     entry = {"verify": ref.verify_digest(model), "prompts": []}
     for kv in kv_types:
@@ -296,7 +297,7 @@ def oracle_entry(path, prompts, kv_types):
 
 
 def write_oracle(path, oracle):
-    """One file of the table a line, so that diffs can be read."""
+    """Writes one line per file, so that diffs are readable."""
     lines = [f"{json.dumps(name)}: {json.dumps(oracle[name])}" for name in sorted(oracle)]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -75,8 +75,8 @@ class Case(unittest.TestCase):
         self.out.mkdir()
 
     def copy(self, name, config=None, tensors=None):
-        """A checkpoint with another config.json and one file of other tensors (functions that change a dict
-        in place)."""
+        """A copy of a checkpoint with changed settings and tensors. `config` and `tensors` are functions that
+        change a dict in place."""
         target = Path(tempfile.mkdtemp(dir=self.folder)) / name
         target.mkdir()
         settings = json.loads((CHECKPOINTS / name / "config.json").read_text())
@@ -141,7 +141,7 @@ def both(*changes):
 
 
 def nest(outer_type, **outer):
-    """The settings in text_config, with others around it."""
+    """Moves the settings to text_config, with other keys around it."""
 
     def change(c):
         inner = dict(c)

@@ -1,5 +1,5 @@
-"""Tiny models whose answers a test chooses: each token is followed by one that the test names, whatever stood
-before it."""
+"""Tiny models with scripted answers: the test chooses the token that follows each token, whatever the
+context."""
 import numpy as np
 
 import mlb

@@ -1,4 +1,4 @@
-"""tools/check_tree.py finds what it should: on made-up files, one fault each."""
+"""tools/check_tree.py finds the faults in made-up files."""
 import tempfile
 import unittest
 from pathlib import Path

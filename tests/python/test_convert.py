@@ -90,7 +90,8 @@ class Bytes(Case):
         )
 
     def test_a_bad_importance_matrix_is_refused_before_any_work(self):
-        """By file and sum; the checkpoint's last tensor is NaN, and work would find it."""
+        """The error names the file and the sum. The checkpoint's last tensor contains NaN, so an error about
+        it would show that the conversion had begun."""
         path, m = self.importance("llama2")
         good, bad = path.read_bytes(), self.folder / "bad.mli"
 

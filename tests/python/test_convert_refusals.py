@@ -109,7 +109,8 @@ class Refusals(Case):
                 self.assert_refused(self.copy(name, change), status, *words)
 
     def test_numbers_beyond_floats(self):
-        """What underflows to 0 would mean something else: no cap, the default scale."""
+        """A value that underflows to 0 is refused, because 0 would mean something else: no cap, or the
+        default scale."""
         for key in (
             "query_pre_attn_scalar",
             "attn_logit_softcapping",
@@ -210,7 +211,7 @@ class Refusals(Case):
         self.convert(self.copy("llama2", tensors=extra("model.layers.0.self_attn.rotary_emb.inv_freq")))
 
     def test_weights_that_are_no_numbers_name_tensor_and_row(self):
-        """The row is the checkpoint's, not the one it becomes."""
+        """The row is numbered as in the checkpoint, not as in the .mlb."""
 
         def poisoned(name, row, value):
             def change(tensors):

@@ -1,5 +1,5 @@
-"""Every spelling of config.json, and every arrangement of a checkpoint's files and tensors, converts as the
-oracle says. """
+"""Every spelling of config.json, and every arrangement of a checkpoint's files and tensors, gives the bytes
+of the oracle. """
 import unittest
 
 from convert_case import (
@@ -113,7 +113,7 @@ class Spellings(Case):
                 self.assertEqual(self.convert(self.copy(name, change)), want[name])
 
     def test_other_settings_are_the_oracles(self):
-        """Not the same model, but still what the independent reader makes of it."""
+        """These settings change the model; the result must still equal that of the independent reader."""
         for i, (name, change) in enumerate(
             [
                 ("llama3", put(rope_theta=1e6)),
@@ -202,7 +202,7 @@ class Spellings(Case):
         self.assert_refused(parts, "ML_E_IO", "model-00002-of-00003.safetensors")
 
     def test_types_of_the_source(self):
-        """F32, F16 and BF16 of values that all of them hold."""
+        """F32, F16 and BF16 of values that all three types can represent."""
 
         def rounded(dtype):
             def change(tensors):

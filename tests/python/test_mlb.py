@@ -227,7 +227,7 @@ class GoldenTest(unittest.TestCase):
             once = again.read_bytes()
             m2 = mlb.read(again)
             mlb.write(again, m2.header, m2.layer_flags, m2.tensors)
-            self.assertEqual(again.read_bytes(), once)  # canonical form is a fixed point
+            self.assertEqual(again.read_bytes(), once)  # writing a canonical file again changes nothing
 
     def assert_rewritten(self, content, path):
         with tempfile.TemporaryDirectory() as folder:
@@ -589,7 +589,7 @@ class WriterTest(unittest.TestCase):
             self.assertEqual((h.sliding_window, h.layer_flags, f_.tolist()), (4, 0, [0, 0]))
         h, f_ = mlb.canonical(
             replace(window, layer_flags=1), [0, 0]
-        )  # the file says: no layer is behind the window
+        )  # the file says that no layer uses the window
         self.assertEqual((h.sliding_window, h.layer_flags), (0, 0))
         h, f_ = mlb.canonical(window, [1, 0])
         self.assertEqual((h.sliding_window, h.layer_flags, f_.tolist()), (4, 1, [1, 0]))

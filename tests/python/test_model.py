@@ -1,5 +1,5 @@
-"""SmolLM2-135M-Instruct, converted from the packaged GGUF: pinned greedy text, digests, memory. Skipped,
-loudly, where the model has not been fetched (tools/fetch_model.py; `make check-model` does it).
+"""SmolLM2-135M-Instruct, converted from the packaged GGUF: pinned greedy text, digests, memory. Skipped, with
+a warning, if the model has not been downloaded (`make check-model` does so, with tools/fetch_model.py).
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -79,7 +79,7 @@ class Model(unittest.TestCase):
                 )
 
     def test_the_oracle_computes_the_same_digest(self):
-        """All of it anew in numpy: about a minute each."""
+        """Computes each digest in numpy, which takes about a minute."""
         import ref_forward
 
         for kind, (digest, _) in PINNED.items():
