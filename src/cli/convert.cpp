@@ -79,17 +79,17 @@ void print_summary(const ConvertSummary& s) {
                static_cast<double>(s.weights) / s.seconds / 1e6);
   std::fprintf(stderr, "  error: RMS of the difference to the source, relative to the RMS of the weights\n");
   for (const ClassError& e : s.errors)
-    std::fprintf(stderr, "  %-9s %s  %9.2f M weights, error %.3f %%\n", e.name, matrix_type_name(e.type),
+    std::fprintf(stderr, "  %-9s %s  %9.2f M weights, error %.3f %%\n", e.name, weight_type_name(e.type),
                  static_cast<double>(e.weights) / 1e6, 100 * e.relative_rms);
   for (const std::string& note : s.notes) std::fprintf(stderr, "  %s\n", note.c_str());
 }
 
 void run(const Arguments& a) {
   ConvertOptions options;
-  options.storage.type = a.type == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0;
+  options.storage.type = a.type == "q4_0" ? WeightType::q4_0 : WeightType::q8_0;
   options.storage.scale_f16 = a.scales == "f16";
   options.storage.q8_mask = q8_mask(a.q8);
-  if (options.storage.q8_mask != 0 && options.storage.type == MatrixType::q8_0)
+  if (options.storage.q8_mask != 0 && options.storage.type == WeightType::q8_0)
     fail(ML_E_ARG, "--q8 with --type q8_0: every matrix is Q8_0 already; it is for --type q4_0");
   if (!a.q4_rule.empty()) options.q4_rule = a.q4_rule == "round" ? Q4Rule::round : Q4Rule::search;
   options.imatrix = a.imatrix;
@@ -109,7 +109,7 @@ void run(const Arguments& a) {
       };
     summary = convert_model(a.source, a.out, options);
   }
-  if (options.storage.type == MatrixType::q8_0)
+  if (options.storage.type == WeightType::q8_0)
     for (const auto& [option, value] : {std::pair{"--imatrix", &a.imatrix}, {"--q4-rule", &a.q4_rule}})
       if (!value->empty()) summary.notes.push_back(fmt::format("not used: {}; every matrix is Q8_0", option));
   if (!a.quiet) print_summary(summary);

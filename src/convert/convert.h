@@ -44,7 +44,7 @@ ModelPaths output_paths(std::string_view source, std::string_view out);
 /// How far the stored weights of one class of matrices are from the source's.
 struct ClassError {
   const char* name = nullptr;  // "w1 w3"
-  MatrixType type = MatrixType::q8_0;
+  WeightType type = WeightType::q8_0;
   std::uint64_t weights = 0;
   double relative_rms = 0;  // sqrt(Σ(x - y)² / Σx²)
 };

@@ -161,9 +161,9 @@ class WeightsJob {
     const auto cols = static_cast<std::size_t>(a.cols);
     const auto rows = static_cast<std::size_t>(item.rows);
     const bool f16 = writer_.header().scale_f16 != 0;
-    QuantRule rule{.q4 = a.kind == MlbKind::q4_0, .d_f16 = f16, .q4_rule = rule_, .importance = {}};
-    if (importance_ && rule.q4) rule.importance = importance_->of(a);
-    b.q.resize(rows * quant_row_bytes(rule.q4, cols));
+    QuantRule rule{.type = a.type, .d_f16 = f16, .q4_rule = rule_, .importance = {}};
+    if (importance_ && rule.type == WeightType::q4_0) rule.importance = importance_->of(a);
+    b.q.resize(rows * quant_row_bytes(rule.type, cols));
     b.d.resize(rows * scale_row_bytes(f16, cols));
     b.y.resize(rows * cols);
     const SourceTensor& source = plan_.tensors.at(a.name());
@@ -176,7 +176,7 @@ class WeightsJob {
                       source.source_row(static_cast<std::size_t>(item.row) + r));
       throw;
     }
-    dequantize_rows(kernels_, rule.q4, f16, b.q.data(), b.d.data(), rows, cols, b.y.data());
+    dequantize_rows(kernels_, {a.type, rows, cols, b.q.data(), b.d.data(), f16}, b.y.data());
     deviations_[index] = deviation(b.x, b.y);
     writer_.write_rows(item.array, item.row, item.rows, b.q, b.d);
   }
@@ -213,7 +213,7 @@ class WeightsJob {
         const MlbArray& a = writer_.arrays()[items_[i].array];
         if (!a.quantized() || std::find(c.tensors.begin(), c.tensors.end(), a.tensor) == c.tensors.end())
           continue;
-        e.type = a.kind == MlbKind::q4_0 ? MatrixType::q4_0 : MatrixType::q8_0;
+        e.type = a.type;
         e.weights += items_[i].rows * a.cols;
         sum.error += deviations_[i].error;
         sum.weight += deviations_[i].weight;

@@ -29,10 +29,15 @@ class LayoutBuilder {
     place(MlbArray{
         .tensor = tensor, .layer = layer, .kind = MlbKind::f32, .rows = rows, .cols = n, .vector = to});
   }
-  void matrix(const char* tensor, std::uint64_t rows, std::uint64_t cols, MatrixType type,
-              MatrixView MlbLayer::* to = nullptr) {
-    const MlbKind kind = type == MatrixType::q8_0 ? MlbKind::q8_0 : MlbKind::q4_0;
-    place(MlbArray{.tensor = tensor, .layer = layer, .kind = kind, .rows = rows, .cols = cols, .matrix = to});
+  void matrix(const char* tensor, std::uint64_t rows, std::uint64_t cols, WeightType type,
+              Matrix MlbLayer::* to = nullptr) {
+    place(MlbArray{.tensor = tensor,
+                   .layer = layer,
+                   .kind = MlbKind::quantized,
+                   .type = type,
+                   .rows = rows,
+                   .cols = cols,
+                   .matrix = to});
   }
 
   std::vector<MlbArray> take() { return std::move(arrays_); }
@@ -60,8 +65,7 @@ class LayoutBuilder {
         a.size = *bytes;
         break;
       }
-      case MlbKind::q8_0: a.size = *n; break;
-      case MlbKind::q4_0: a.size = *n / 2; break;
+      case MlbKind::quantized: a.size = a.type == WeightType::q8_0 ? *n : *n / 2; break;
     }
     const auto end = checked_add(a.offset, a.size);
     if (!end || !a.quantized()) return end;
@@ -93,11 +97,11 @@ void place_attention(const MlbHeader& h, LayoutBuilder& to) {
   using L = MlbLayer;
   const std::uint64_t q = h.q_dim();
   const std::uint64_t kv = h.kv_dim();
-  to.matrix("wq", q, h.dim, h.matrix_type(kClassQk), &L::wq);
-  to.matrix("wk", kv, h.dim, h.matrix_type(kClassQk), &L::wk);
-  to.matrix("wv", kv, h.dim, h.matrix_type(kClassV), &L::wv);
-  to.matrix("wo", h.dim, q, h.matrix_type(kClassO), &L::wo);
-  if (h.attn_gate != 0) to.matrix("wg", q, h.dim, h.matrix_type(kClassQk), &L::wg);
+  to.matrix("wq", q, h.dim, h.weight_type(kClassQk), &L::wq);
+  to.matrix("wk", kv, h.dim, h.weight_type(kClassQk), &L::wk);
+  to.matrix("wv", kv, h.dim, h.weight_type(kClassV), &L::wv);
+  to.matrix("wo", h.dim, q, h.weight_type(kClassO), &L::wo);
+  if (h.attn_gate != 0) to.matrix("wg", q, h.dim, h.weight_type(kClassQk), &L::wg);
   if (h.qkv_bias != 0) {
     to.vector("bq", q, &L::bq);
     to.vector("bk", kv, &L::bk);
@@ -111,15 +115,15 @@ void place_attention(const MlbHeader& h, LayoutBuilder& to) {
 
 void place_linear_attention(const MlbHeader& h, LayoutBuilder& to) {
   using L = MlbLayer;
-  to.matrix("lqkv", h.lin_channels(), h.dim, h.matrix_type(kClassQk), &L::lqkv);
-  to.matrix("lz", h.lin_values(), h.dim, h.matrix_type(kClassV), &L::lz);
-  to.matrix("lb", h.lin_v_heads, h.dim, MatrixType::q8_0, &L::lb);
-  to.matrix("la", h.lin_v_heads, h.dim, MatrixType::q8_0, &L::la);
+  to.matrix("lqkv", h.lin_channels(), h.dim, h.weight_type(kClassQk), &L::lqkv);
+  to.matrix("lz", h.lin_values(), h.dim, h.weight_type(kClassV), &L::lz);
+  to.matrix("lb", h.lin_v_heads, h.dim, WeightType::q8_0, &L::lb);
+  to.matrix("la", h.lin_v_heads, h.dim, WeightType::q8_0, &L::la);
   to.vector("lconv", h.lin_conv, &L::lconv, h.lin_channels());
   to.vector("dt_bias", h.lin_v_heads, &L::dt_bias);
   to.vector("A_log", h.lin_v_heads, &L::A_log);
   to.vector("lnorm", h.lin_v_dim, &L::lnorm);
-  to.matrix("lout", h.dim, h.lin_values(), h.matrix_type(kClassO), &L::lout);
+  to.matrix("lout", h.dim, h.lin_values(), h.weight_type(kClassO), &L::lout);
 }
 
 void place_layer(const MlbHeader& h, bool linear, LayoutBuilder& to) {
@@ -130,9 +134,9 @@ void place_layer(const MlbHeader& h, bool linear, LayoutBuilder& to) {
   else
     place_attention(h, to);
   to.vector("ffn_norm", h.dim, &L::ffn_norm);
-  to.matrix("w1", h.hidden_dim, h.dim, h.matrix_type(kClassUp), &L::w1);
-  to.matrix("w2", h.dim, h.hidden_dim, h.matrix_type(kClassDown), &L::w2);
-  to.matrix("w3", h.hidden_dim, h.dim, h.matrix_type(kClassUp), &L::w3);
+  to.matrix("w1", h.hidden_dim, h.dim, h.weight_type(kClassUp), &L::w1);
+  to.matrix("w2", h.dim, h.hidden_dim, h.weight_type(kClassDown), &L::w2);
+  to.matrix("w3", h.hidden_dim, h.dim, h.weight_type(kClassUp), &L::w3);
   if (h.post_norms != 0) {
     to.vector("post_attn_norm", h.dim, &L::post_attn_norm);
     to.vector("post_ffn_norm", h.dim, &L::post_ffn_norm);
@@ -144,9 +148,9 @@ FloatView float_view(Bytes file, const MlbArray& a) {
   return {p, static_cast<std::size_t>(a.rows * a.cols)};
 }
 
-MatrixView matrix_view(Bytes file, const MlbArray& a, bool d_f16) {
-  MatrixView m;
-  m.type = a.kind == MlbKind::q8_0 ? MatrixType::q8_0 : MatrixType::q4_0;
+Matrix matrix_view(Bytes file, const MlbArray& a, bool d_f16) {
+  Matrix m;
+  m.type = a.type;
   m.rows = static_cast<std::size_t>(a.rows);
   m.cols = static_cast<std::size_t>(a.cols);
   m.q = file.data() + static_cast<std::size_t>(a.offset);
@@ -165,9 +169,9 @@ void set_view(Mlb& mlb, Bytes file, const MlbArray& a) {
     to = float_view(file, a);
     return;
   }
-  MatrixView& to = a.layer >= 0       ? mlb.layers[static_cast<std::size_t>(a.layer)].*a.matrix
-                   : tensor == "wcls" ? mlb.wcls
-                                      : mlb.tok_emb;
+  Matrix& to = a.layer >= 0       ? mlb.layers[static_cast<std::size_t>(a.layer)].*a.matrix
+               : tensor == "wcls" ? mlb.wcls
+                                  : mlb.tok_emb;
   to = matrix_view(file, a, mlb.header.scale_f16 != 0);
 }
 
@@ -177,12 +181,21 @@ std::string MlbArray::name() const {
   return layer < 0 ? std::string(tensor) : fmt::format("layers.{}.{}", layer, tensor);
 }
 
+const char* MlbArray::type_name() const {
+  switch (kind) {
+    case MlbKind::flags: return "u8";
+    case MlbKind::f32: return "F32";
+    case MlbKind::quantized: return weight_type_name(type);
+  }
+  return "";
+}
+
 std::vector<MlbArray> mlb_layout(const MlbHeader& header, std::span<const std::uint8_t> flags,
                                  std::uint64_t available, std::string_view name) {
   LayoutBuilder to(header, available, name);
   if (header.layer_flags != 0) to.flags();
   to.matrix("tok_emb", header.vocab, header.dim,
-            header.matrix_type(kClassEmb | (header.shared_classifier != 0 ? kClassCls : 0u)));
+            header.weight_type(kClassEmb | (header.shared_classifier != 0 ? kClassCls : 0u)));
   for (std::uint32_t i = 0; i < header.n_layers; ++i) {
     to.layer = static_cast<int>(i);
     place_layer(header, !flags.empty() && (flags[i] & kLayerLinear) != 0, to);
@@ -190,7 +203,7 @@ std::vector<MlbArray> mlb_layout(const MlbHeader& header, std::span<const std::u
   to.layer = -1;
   to.vector("final_norm", header.dim);
   if (header.shared_classifier == 0)
-    to.matrix("wcls", header.vocab, header.dim, header.matrix_type(kClassCls));
+    to.matrix("wcls", header.vocab, header.dim, header.weight_type(kClassCls));
   return to.take();
 }
 
@@ -229,14 +242,14 @@ Mlb parse_mlb(Bytes file, std::string_view name, const MlbOptions& options) {
 
 std::vector<Q8Span> q8_spans(const Mlb& mlb) {
   std::vector<Q8Span> spans;
-  const auto add = [&](const MatrixView& m, int layer, const char* tensor) {
-    if (!m.empty() && m.type == MatrixType::q8_0)
+  const auto add = [&](const Matrix& m, int layer, const char* tensor) {
+    if (!m.empty() && m.type == WeightType::q8_0)
       spans.push_back({MlbArray{.tensor = tensor, .layer = layer}.name(), m.cols, {m.q, m.q_bytes()}});
   };
   add(mlb.tok_emb, -1, "tok_emb");
   for (std::size_t i = 0; i < mlb.layers.size(); ++i) {
     const MlbLayer& l = mlb.layers[i];
-    const std::pair<const MatrixView*, const char*> matrices[] = {
+    const std::pair<const Matrix*, const char*> matrices[] = {
         {&l.wq, "wq"},     {&l.wk, "wk"}, {&l.wv, "wv"}, {&l.wo, "wo"}, {&l.wg, "wg"},
         {&l.lqkv, "lqkv"}, {&l.lz, "lz"}, {&l.lb, "lb"}, {&l.la, "la"}, {&l.w1, "w1"},
         {&l.lout, "lout"}, {&l.w2, "w2"}, {&l.w3, "w3"},

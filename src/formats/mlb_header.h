@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/matrix.h"
 
 namespace krafla {
 
@@ -19,11 +20,6 @@ inline constexpr std::size_t kMlbAlign = 64;
 inline constexpr std::uint32_t kMlbMaxDim =
     65536;  // dim, n_layers, n_heads, n_kv_heads, hidden_dim, q_dim, lin_*
 inline constexpr std::uint32_t kMlbMaxCount = 1u << 24;  // vocab, max_seq, sliding_window
-
-/// How a matrix is stored; the numbers are those of the field wtype.
-enum class MatrixType : std::uint32_t { q8_0 = 1, q4_0 = 2 };
-/// "Q8_0" or "Q4_0".
-const char* matrix_type_name(MatrixType type);
 
 /// Values of the field rope_type.
 enum MlbRopeType : std::uint32_t { kRopePlain = 0, kRopeLlama3 = 1, kRopeLinear = 2, kRopeYarn = 3 };
@@ -100,10 +96,11 @@ struct MlbHeader {
   /// 2·K·dk + V·dv, the channels of its convolution.
   std::uint64_t lin_channels() const { return 2 * (std::uint64_t{lin_k_heads} * lin_k_dim) + lin_values(); }
   bool has_linear() const { return lin_k_heads != 0; }
-  /// The type a matrix of class `bits` (MlbClass values) is stored as.
-  MatrixType matrix_type(std::uint32_t bits) const {
-    return wtype == static_cast<std::uint32_t>(MatrixType::q8_0) || (q8_mask & bits) != 0 ? MatrixType::q8_0
-                                                                                          : MatrixType::q4_0;
+  /// The field wtype.
+  WeightType weight_type() const { return static_cast<WeightType>(wtype); }
+  /// How a matrix of these classes (MlbClass bits) is stored.
+  WeightType weight_type(std::uint32_t classes) const {
+    return (q8_mask & classes) != 0 ? WeightType::q8_0 : weight_type();
   }
 
   bool operator==(const MlbHeader&) const = default;
