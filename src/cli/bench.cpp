@@ -60,7 +60,7 @@ void check_size(const BenchOptions& o, const std::string& name, const Mlb& mlb, 
   if (most > mlb.header.max_seq)
     fail(ML_E_ARG, "{}: --depth and what is measured on it reach {} positions; the model's max_seq is {}",
          name, most, mlb.header.max_seq);
-  const KvLayout layout(mlb, o.kv);
+  const KvLayout layout(ModelConfig(mlb), o.kv);
   std::size_t kept = 0;  // layers that keep keys and values
   for (const MlbLayer& layer : mlb.layers) kept += (layer.flags & kLayerLinear) == 0;
   const std::size_t batch = *std::max_element(o.batch.begin(), o.batch.end());

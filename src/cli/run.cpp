@@ -94,9 +94,10 @@ void run(RunOptions& options) {
   options.generate.on_text = write_out;
   const std::vector<std::int32_t> prompt = encode_prompt(options, loaded, chat_template);
   std::optional<Mli> importance;
+  std::optional<ImportanceObserver> observer;
   std::optional<OutputFile> importance_file;
   if (!options.imatrix.empty()) {
-    options.generate.importance = &importance.emplace(start_importance(loaded.model));
+    options.generate.observer = &observer.emplace(importance.emplace(start_importance(loaded.model)));
     check_not_input("--imatrix", options.imatrix, loaded.files,
                     {loaded.mlt, options.prompt_file.value_or(""), options.messages_file.value_or(""),
                      options.tools, options.chat_template});

@@ -24,7 +24,7 @@ bool prefill(const Model& model, Context& context, Batch& batch, Session& sessio
   // The next prompt may differ from this one in how the answer is opened.
   constexpr std::size_t kOpening = 16;
   const std::size_t place = prompt.size() > kOpening ? prompt.size() - kOpening : 0;
-  if (options.importance == nullptr) batch.cancelled = options.cancelled;
+  if (options.observer == nullptr) batch.cancelled = options.cancelled;
   while (session.length() < prompt.size()) {
     if (options.cancelled && options.cancelled()) return false;
     const std::size_t at = session.length();
@@ -74,10 +74,7 @@ class AnswerText {
 
 }  // namespace
 
-bool Session::rewinds() const {
-  const KvLayout& layout = pool_->layout();
-  return layout.page_bytes(KvLayout::linear) == 0 && layout.page_bytes(KvLayout::windowed) == 0;
-}
+bool Session::rewinds() const { return pool_->layout().keeps_past(); }
 
 std::size_t Session::reuse(std::span<const std::int32_t> prompt) {
   const auto shared = [&](const State& state) {
@@ -104,16 +101,8 @@ std::size_t Session::reuse(std::span<const std::int32_t> prompt) {
 
 bool Session::feed(const Model& model, Context& context, Batch& batch, std::span<const std::int32_t> tokens,
                    bool last_wanted) {
-  rows_.clear();
-  for (const std::int32_t token : tokens) rows_.push_back({&now_.sequence, token, false});
-  if (!rows_.empty()) rows_.back().wants_logits = last_wanted;
-  try {
-    if (!forward(model, context, batch, rows_)) return false;
-  } catch (...) {
-    kept_.clear();
-    now_ = {Sequence(*pool_), {}};
-    throw;
-  }
+  const Feed feed{&now_.sequence, tokens, last_wanted ? Wants::last : Wants::none};
+  if (!forward(model, context, batch, {&feed, 1})) return false;
   now_.ids.insert(now_.ids.end(), tokens.begin(), tokens.end());
   return true;
 }
@@ -137,7 +126,7 @@ Generation generate(const Model& model, const Tokenizer& tokenizer, Context& con
   Sampler sampler(options.sampling, std::min<std::size_t>(model.header().vocab, tokenizer.vocab_size()));
   AnswerText answer(tokenizer, options);
   Batch batch;
-  batch.importance = options.importance;
+  batch.observer = options.observer;
   std::vector<float> logits(model.header().vocab);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   Generation result;

@@ -21,8 +21,8 @@ struct GenerateOptions {
   std::size_t context = 0;  ///< positions of prompt and answer at most; 0: the model's max_seq
   std::size_t chunk = 256;  ///< prompt tokens a forward call; changes no bit of the answer
   KvType kv = KvType::f16;
-  bool continues = false;     ///< the answer's text goes on from the prompt's: its first space stays
-  Mli* importance = nullptr;  ///< where the inputs of the matrices are added up, if anywhere (formats/mli.h)
+  bool continues = false;             ///< the answer's text goes on from the prompt's: its first space stays
+  BatchObserver* observer = nullptr;  ///< sees the inputs of all matrices
   std::vector<std::int32_t> end_ids;  ///< ids that end the answer; not part of it
   std::vector<std::string>
       shown;  ///< control tokens that the answer's text shows (answer_markers()); it lacks the others
@@ -54,7 +54,7 @@ class Session {
  public:
   /// The model must outlive it.
   Session(const Model& model, KvType kv)
-      : pool_(std::make_unique<PagePool>(KvLayout(model.mlb(), kv))), now_{Sequence(*pool_), {}} {}
+      : pool_(std::make_unique<PagePool>(KvLayout(model.config(), kv))), now_{Sequence(*pool_), {}} {}
 
   /// Goes back to the longest known beginning of `prompt` but its last token, whose logits are needed. The
   /// positions that are held.
@@ -79,7 +79,6 @@ class Session {
   std::unique_ptr<PagePool> pool_;  // sequences point to it
   State now_;
   std::vector<State> kept_;  // the oldest first
-  std::vector<BatchRow> rows_;
 };
 
 /// Answers `prompt`. The ids depend on model, prompt, sampling options and KV type alone: not on threads,

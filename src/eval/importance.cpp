@@ -7,6 +7,32 @@
 #include "eval/windows.h"
 
 namespace krafla {
+namespace {
+
+void add_squares(Context& context, std::span<double> sums, const float* x, std::size_t rows) {
+  constexpr std::size_t kChannels = 64;  // of an item
+  const std::size_t channels = sums.size();
+  context.threads.run((channels + kChannels - 1) / kChannels, [&](std::size_t item, int) {
+    const std::size_t c0 = item * kChannels, c1 = std::min(channels, c0 + kChannels);
+    for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t c = c0; c < c1; ++c) {
+        const auto value = static_cast<double>(x[row * channels + c]);
+        sums[c] += value * value;
+      }
+  });
+}
+
+}  // namespace
+
+void ImportanceObserver::layer_input(Context& context, std::size_t layer, MliSlot slot, const float* x,
+                                     std::size_t rows, std::size_t) {
+  add_squares(context, sums_.layer(layer, slot), x, rows);
+}
+
+void ImportanceObserver::classifier_input(Context& context, const float* x, std::size_t rows, std::size_t) {
+  add_squares(context, sums_.classifier(), x, rows);
+  sums_.classifier_tokens += rows;
+}
 
 Mli start_importance(const Model& model) {
   Mli sums = empty_mli(model.header());
@@ -25,21 +51,21 @@ void measure_importance(const Model& model, Context& context, std::span<const st
   std::size_t count = (ids.size() + options.ctx - 1) / options.ctx;
   if (options.windows != 0) count = std::min(count, options.windows);
 
-  PagePool pool(KvLayout(model.mlb(), options.kv));
+  PagePool pool(KvLayout(model.config(), options.kv));
   Batch batch;
-  batch.importance = &sums;
+  ImportanceObserver observer(sums);
+  batch.observer = &observer;
   std::vector<std::int32_t> window;
-  std::vector<BatchRow> rows;
   for (std::size_t w = 0; w < count; ++w) {
     const std::size_t begin = w * options.ctx;
     window_ids(ids, {begin, std::min(options.ctx, ids.size() - begin), 0}, options.bos, window);
     Sequence sequence(pool);
-    for (std::size_t i = 0; i < window.size(); i += rows.size()) {
-      rows.clear();
-      for (std::size_t j = i; j < std::min(window.size(), i + options.batch); ++j)
-        rows.push_back({&sequence, window[j], true});
-      forward(model, context, batch, rows);
-      classifier_input(model, context, batch, 0, rows.size());
+    for (std::size_t i = 0; i < window.size(); i += options.batch) {
+      const auto tokens =
+          std::span<const std::int32_t>(window).subspan(i, std::min(options.batch, window.size() - i));
+      const Feed feed{&sequence, tokens, Wants::all};
+      forward(model, context, batch, {&feed, 1});
+      hidden_states(model, context, batch, 0, tokens.size());
     }
     check_mli_measured(sums, model.path());
     if (options.progress) options.progress(w + 1, count);

@@ -19,6 +19,21 @@ struct ImportanceOptions {
   std::function<void(std::size_t done, std::size_t windows)> progress;  ///< called after each window
 };
 
+/// Adds what a batch's matrices are multiplied with to an importance matrix: sums[c] += x[row][c]² in
+/// float64, channel by channel in the order of the rows. So the sums do not depend on threads, nor on how a
+/// text is cut into batches.
+class ImportanceObserver : public BatchObserver {
+ public:
+  explicit ImportanceObserver(Mli& sums) : sums_(sums) {}
+  void layer_input(Context& context, std::size_t layer, MliSlot slot, const float* x, std::size_t rows,
+                   std::size_t channels) override;
+  void classifier_input(Context& context, const float* x, std::size_t rows, std::size_t channels) override;
+  void end_of_layers(std::size_t rows) override { sums_.layer_tokens += rows; }
+
+ private:
+  Mli& sums_;
+};
+
 /// Sums to start from for `model`: ML_E_SHAPE if it has a linear-attention layer that the file has no place
 /// for.
 Mli start_importance(const Model& model);

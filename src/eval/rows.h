@@ -31,7 +31,7 @@ class ModelRows : public RowSource {
   void begin_window() override;
   void feed(std::span<const std::int32_t> ids, std::size_t scored) override;
   const float* rows(std::size_t first, std::size_t count) override;
-  std::size_t stride() const override { return model_.header().vocab; }
+  std::size_t stride() const override { return model_.config().vocab; }
 
  private:
   const Model& model_;
@@ -39,7 +39,7 @@ class ModelRows : public RowSource {
   PagePool pool_;
   Sequence sequence_;
   Batch batch_;
-  std::vector<BatchRow> fed_;
+  std::size_t unscored_ = 0;  // the first so many rows of the last feed
   std::vector<float> logits_;
 };
 

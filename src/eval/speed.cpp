@@ -80,7 +80,7 @@ Work call_work(const Mlb& mlb, const KvLayout& layout, std::size_t length, std::
     for (const Matrix* w :
          {&l.wq, &l.wk, &l.wv, &l.wo, &l.wg, &l.lqkv, &l.lz, &l.lb, &l.la, &l.lout, &l.w1, &l.w2, &l.w3})
       add_matrix(work, *w, rows * sequences);
-    if (l.flags & kLayerLinear) {
+    if (layout.config().layers[i].linear) {
       state += static_cast<double>(layout.recurrent().bytes());
     } else {
       const std::size_t held = length + rows;
@@ -111,36 +111,46 @@ Sequence SpeedTest::history(std::size_t depth) {
   step(one, computed, false);
   if (computed == depth) return sequence;
   const KvLayout& layout = pool_.layout();
-  std::vector<PagePool::Page> first;
-  for (const auto group : {KvLayout::full, KvLayout::windowed}) {
-    first.push_back(layout.page_bytes(group) > 0 ? pool_.take(group) : nullptr);
-    if (first.back()) std::memcpy(first.back().get(), sequence.page(group, 0), layout.page_bytes(group));
-  }
-  for (std::size_t length = computed; length < depth;
-       length = sequence.length()) {  // page by page: what a window has passed is freed
-    const std::size_t more = std::min<std::size_t>(depth - length, kPage);
-    sequence.prepare(more);
+  Page first[2];
+  for (const auto group : {KvLayout::full, KvLayout::windowed})
+    if (layout.has(group)) first[group] = sequence.pages(group).front();
+  std::vector<PageFill> fills;
+  while (sequence.length() < depth) {  // page by page: what a window has passed is freed
+    const std::size_t at = sequence.length(), more = std::min<std::size_t>(depth - at, kPage);
+    sequence.begin(more, false, fills);
     for (const auto group : {KvLayout::full, KvLayout::windowed})
-      if (first[group])
-        std::memcpy(sequence.page(group, length / kPage), first[group].get(), layout.page_bytes(group));
-    sequence.extend(more);
+      if (layout.has(group))
+        fills.push_back({sequence.page(group, at / kPage), first[group], layout.page_bytes(group)});
+    for (const PageFill& fill : fills) fill.run();
+    fills.clear();
+    sequence.commit(more);
   }
   return sequence;
 }
 
 void SpeedTest::step(std::vector<Sequence>& sequences, std::size_t rows, bool logits) {
-  rows_.clear();
-  const std::size_t vocab = model_.header().vocab;
+  const std::size_t vocab = model_.config().vocab;
+  tokens_.clear();
   for (std::size_t s = 0; s < sequences.size(); ++s)
     for (std::size_t i = 0; i < rows; ++i)
-      rows_.push_back(
-          {&sequences[s],
-           static_cast<std::int32_t>(((sequences[s].length() + i) * 7919 + s * 104729 + 1) % vocab),
-           logits && i + 1 == rows});
-  forward(model_, context_, batch_, rows_);
+      tokens_.push_back(
+          static_cast<std::int32_t>(((sequences[s].length() + i) * 7919 + s * 104729 + 1) % vocab));
+  feeds_.clear();
+  for (std::size_t s = 0; s < sequences.size(); ++s)
+    feeds_.push_back(
+        {&sequences[s], std::span(tokens_).subspan(s * rows, rows), logits ? Wants::last : Wants::none});
+  forward(model_, context_, batch_, feeds_);
   if (!logits) return;
   logits_.resize(sequences.size() * vocab);
   classify(model_, context_, batch_, 0, sequences.size(), logits_.data());
+}
+
+/// Makes the last page of a sequence its own.
+void SpeedTest::unshare(Sequence& sequence) {
+  std::vector<PageFill> fills;
+  sequence.begin(1, false, fills);
+  for (const PageFill& fill : fills) fill.run();
+  sequence.rollback();
 }
 
 template <class Run>
@@ -151,7 +161,7 @@ Speed SpeedTest::repeat(std::size_t depth, std::size_t batch, int repeats, Run r
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
     std::vector<Sequence> sequences = histories;
-    for (Sequence& s : sequences) s.prepare(1);  // its last page is its own before the clock starts
+    for (Sequence& s : sequences) unshare(s);
     const auto start = Clock::now();
     run(sequences);
     times.push_back(seconds_since(start));

@@ -54,7 +54,7 @@ struct Speed {
 class SpeedTest {
  public:
   SpeedTest(const Model& model, Context& context, KvType kv)
-      : model_(model), context_(context), pool_(KvLayout(model.mlb(), kv)) {}
+      : model_(model), context_(context), pool_(KvLayout(model.config(), kv)) {}
 
   /// n positions into one sequence, `chunk` a forward call, and the logits of the last.
   Speed prefill(std::size_t n, std::size_t depth, std::size_t chunk, int repeats);
@@ -63,6 +63,7 @@ class SpeedTest {
 
  private:
   Sequence history(std::size_t depth);
+  static void unshare(Sequence& sequence);
   void step(std::vector<Sequence>& sequences, std::size_t rows, bool logits);
   template <class Run>
   Speed repeat(std::size_t depth, std::size_t batch, int repeats, Run run);
@@ -71,7 +72,8 @@ class SpeedTest {
   Context& context_;
   PagePool pool_;
   Batch batch_;
-  std::vector<BatchRow> rows_;
+  std::vector<std::int32_t> tokens_;
+  std::vector<Feed> feeds_;
   std::vector<float> logits_;
 };
 

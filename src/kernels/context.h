@@ -21,12 +21,12 @@ class Context {
   const std::size_t near_bytes =
       near_cache();  ///< of a thread: gemm() packs so many weights at a time where that helps
 
-  /// At least `bytes` bytes, 64-byte aligned, of the thread's own; contents are lost at the next call.
-  std::byte* scratch(int thread, std::size_t bytes) {
-    AlignedArray<std::byte>& own = scratch_[static_cast<std::size_t>(thread)];
-    own.grow(bytes);
-    return own.data();
+  /// Gives every thread scratch memory of at least `bytes` bytes, 64-byte aligned. Throws std::bad_alloc.
+  void reserve_scratch(std::size_t bytes) {
+    for (AlignedArray<std::byte>& own : scratch_) own.grow(bytes);
   }
+  /// The thread's own scratch memory; what a call leaves there is lost at the next one.
+  std::byte* scratch(int thread) { return scratch_[static_cast<std::size_t>(thread)].data(); }
 
  private:
   std::vector<AlignedArray<std::byte>> scratch_;

@@ -3,84 +3,119 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "model/blocks/attention.h"
+#include "model/blocks/ffn.h"
 
 namespace krafla {
 namespace {
 
-/// From this many rows on, packing tiles is worth it.
-constexpr std::size_t kGemmRows = 4;
-
 /// Tokens of an attention tile: their heads' scores stay in the first cache levels.
 constexpr std::size_t kTileTokens = 16;
 
-void group_runs(const Model& model, std::span<const BatchRow> rows, std::vector<Batch::Run>& runs) {
-  const MlbHeader& header = model.header();
-  runs.clear();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const BatchRow& row = rows[i];
-    if (row.token < 0 || static_cast<std::uint32_t>(row.token) >= header.vocab)
-      fail(ML_E_ARG, "token id {} is not in the model's vocabulary, 0 to {}", row.token, header.vocab - 1);
-    if (runs.empty() || runs.back().sequence != row.sequence) {
-      for (const Batch::Run& run : runs)
-        if (run.sequence == row.sequence)
-          fail(ML_E_ARG, "a batch's rows of one sequence must stand together");
-      runs.push_back({row.sequence, i, 0, row.sequence->length()});
-    }
-    Batch::Run& run = runs.back();
-    ++run.count;
-    if (run.start + run.count > header.max_seq)
-      fail(ML_E_ARG, "position {} is beyond the model's max_seq of {}", run.start + run.count - 1,
-           header.max_seq);
-  }
+/// All sequences of a batch have their keys and values in one type.
+void check_types(std::span<const Feed> feeds) {
+  const KvType type = feeds.front().sequence->pool().layout().type();
+  for (const Feed& feed : feeds)
+    if (feed.sequence->pool().layout().type() != type)
+      fail(ML_E_ARG, "the KV caches of a batch are of the types {} and {}; they must be of one",
+           kv_type_name(type), kv_type_name(feed.sequence->pool().layout().type()));
 }
 
 }  // namespace
 
-void Batch::begin(const Model& model, Context& context, std::span<const BatchRow> batch_rows) {
-  group_runs(model, batch_rows, runs);
-  rows = batch_rows;
-  n = rows.size();
-  for (Run& run : runs) run.sequence->prepare(run.count, static_cast<bool>(cancelled));
-  tiles.clear();
-  for (std::size_t run = 0; run < runs.size(); ++run)
-    for (std::size_t token = 0; token < runs[run].count; token += kTileTokens)
-      tiles.push_back({run, token, std::min(kTileTokens, runs[run].count - token)});
-  wanted.clear();
-  for (std::size_t i = 0; i < n; ++i)
-    if (rows[i].wants_logits) wanted.push_back(i);
+void check_feed(const Model& model, const Feed& feed) {
+  const ModelConfig& config = model.config();
+  if (feed.tokens.empty()) fail(ML_E_ARG, "there are no tokens to feed");
+  for (const std::int32_t token : feed.tokens)
+    if (token < 0 || static_cast<std::size_t>(token) >= config.vocab)
+      fail(ML_E_ARG, "token id {} is not in the model's vocabulary, 0 to {}", token, config.vocab - 1);
+  const std::size_t length = feed.sequence->length();
+  if (feed.tokens.size() > config.max_seq || length > config.max_seq - feed.tokens.size())
+    fail(ML_E_ARG, "position {} is beyond the model's max_seq of {}", length + feed.tokens.size() - 1,
+         config.max_seq);
+  if (feed.sequence->pool().layout().config() != config)
+    fail(ML_E_ARG, "the sequence was made for a model of another shape than {}", model.path());
+}
 
-  const MlbHeader& header = model.header();
-  const std::size_t q_dim = header.q_dim(), kv_dim = header.kv_dim();
-  x.grow(n * header.dim);
-  h.grow(n * header.dim);
-  q.grow(n * q_dim);
-  k.grow(n * kv_dim);
-  v.grow(n * kv_dim);
+void Batch::begin(const Model& model, Context& context, std::span<const Feed> feeds) {
+  for (const Feed& feed : feeds) check_feed(model, feed);
+  check_types(feeds);
+  runs.clear();
+  tokens.clear();
+  wanted.clear();
+  tiles.clear();
+  for (const Feed& feed : feeds) {
+    const std::size_t row = tokens.size(), count = feed.tokens.size();
+    tokens.insert(tokens.end(), feed.tokens.begin(), feed.tokens.end());
+    if (feed.wants == Wants::last) wanted.push_back(row + count - 1);
+    if (feed.wants == Wants::all)
+      for (std::size_t i = 0; i < count; ++i) wanted.push_back(row + i);
+    for (std::size_t token = 0; token < count; token += kTileTokens)
+      tiles.push_back({runs.size(), token, std::min(kTileTokens, count - token)});
+    runs.push_back({feed.sequence, row, count, feed.sequence->length()});
+  }
+  n = tokens.size();
+  size_buffers(model, context);
+  plan_attention(model, context, *this);
+  begin_sequences(context);
+  compute_rope(model, context);
+}
+
+/// All or none.
+void Batch::begin_sequences(Context& context) {
+  const auto fill = [&] {
+    context.threads.run(fills_.size(), [&](std::size_t i, int) { fills_[i].run(); });
+    fills_.clear();
+  };
+  std::size_t begun = 0;
+  try {
+    while (begun < runs.size()) {
+      const Run& run = runs[begun++];
+      run.sequence->begin(run.count, static_cast<bool>(cancelled), fills_);
+    }
+  } catch (...) {
+    fill();
+    for (std::size_t i = 0; i < begun; ++i) runs[i].sequence->rollback();
+    throw;
+  }
+  fill();
+}
+
+void Batch::size_buffers(const Model& model, Context& context) {
+  const ModelConfig& config = model.config();
   const KvLayout& layout = runs.front().sequence->pool().layout();
-  const bool linear = layout.page_bytes(KvLayout::linear) > 0;
-  const std::size_t values = linear ? header.lin_values() : 0;
-  gate.grow(n * std::max({q_dim, std::size_t{header.hidden_dim}, values}));
-  mixed.grow(n * std::max(q_dim, values));
-  if (linear) {
+  const std::size_t values = config.linear.values();
+  x.grow(n * config.dim);
+  h.grow(n * config.dim);
+  q.grow(n * config.q_dim());
+  k.grow(n * config.kv_dim());
+  v.grow(n * config.kv_dim());
+  gate.grow(n * std::max({config.q_dim(), config.hidden_dim, values}));
+  pieces.grow(ffn_pieces(model, context, n));
+  mixed.grow(n * std::max(config.q_dim(), values));
+  if (layout.has(KvLayout::linear)) {
     lin.grow(n * layout.recurrent().stride());
     conv.grow(n * layout.recurrent().stride());
-    beta.grow(n * header.lin_v_heads);
-    decay.grow(n * header.lin_v_heads);
+    beta.grow(n * config.linear.v_heads);
+    decay.grow(n * config.linear.v_heads);
   }
-  const std::size_t widest =
-      std::max({std::size_t{header.dim}, q_dim, std::size_t{header.hidden_dim}, values});
-  quants.grow(n * context.kernels.activation_bytes(widest));
+  quants.grow(n * context.kernels.activation_bytes(config.widest_input()));
+  cos.grow(2 * n * model.rope().pairs());
+  sin.grow(2 * n * model.rope().pairs());
+  const std::size_t queries = std::min(n, kTileTokens) * config.group();
+  context.reserve_scratch(
+      std::max(multiply_scratch(context, config.widest_input()), attention_scratch(config, queries)));
+}
 
-  const std::size_t pairs = model.rope().pairs();
-  cos.grow(2 * n * pairs);
-  sin.grow(2 * n * pairs);
+void Batch::compute_rope(const Model& model, Context& context) {
+  const RopeFrequencies& rope = model.rope();
+  const std::size_t pairs = rope.pairs();
   for (const Run& run : runs)
     for_rows(context, run.count, [&](std::size_t i, int) {
-      const std::size_t at = (run.row + i) * pairs;
+      const std::size_t at = (run.row + i) * pairs, local = n * pairs + at;
       const auto position = static_cast<std::uint32_t>(run.start + i);
-      model.rope().row(position, false, cos.data() + at, sin.data() + at);
-      if (model.rope().has_local())
-        model.rope().row(position, true, cos.data() + n * pairs + at, sin.data() + n * pairs + at);
+      rope.row(position, false, cos.data() + at, sin.data() + at);
+      if (rope.has_local()) rope.row(position, true, cos.data() + local, sin.data() + local);
     });
 }
 
@@ -92,103 +127,10 @@ Activations quantize_rows(Batch& batch, Context& context, const float* x, std::s
   return out;
 }
 
-void observe(const Batch& batch, Context& context, std::size_t layer, MliSlot slot, const float* x,
-             std::size_t n) {
-  if (batch.importance != nullptr) add_squares(context, batch.importance->layer(layer, slot), x, n);
-}
-
-void add_squares(Context& context, std::span<double> sums, const float* x, std::size_t n) {
-  constexpr std::size_t kChannels = 64;
-  const std::size_t cols = sums.size();
-  context.threads.run((cols + kChannels - 1) / kChannels, [&](std::size_t item, int) {
-    const std::size_t c0 = item * kChannels, c1 = std::min(cols, c0 + kChannels);
-    for (std::size_t row = 0; row < n; ++row)
-      for (std::size_t c = c0; c < c1; ++c) {
-        const auto value = static_cast<double>(x[row * cols + c]);
-        sums[c] += value * value;
-      }
-  });
-}
-
-void multiply_rows(Context& context, int thread, const Matrix& w, std::size_t r0, std::size_t r1,
-                   Activations in, std::size_t n, float* y, std::size_t y_stride, const std::uint8_t* next) {
-  const Kernels& kernels = context.kernels;
-  if (n >= kGemmRows) {
-    const std::size_t bytes = std::max(kernels.gemm_scratch(w.cols), context.near_bytes);
-    kernels.gemm(w, r0, r1, in.data, n, y, y_stride, context.scratch(thread, bytes), bytes, next);
-  } else {
-    for (std::size_t i = 0; i < n; ++i)
-      kernels.gemv(w, r0, r1, in.data + i * in.stride, y + i * y_stride,
-                   i + 1 == n ? next : weights_at(w, r0));
-  }
-}
-
-RowRanges::RowRanges(const Matrix& w, std::size_t n, std::size_t threads)
-    : rows_(w.rows), shares_(2 * threads) {
-  if (n >= kGemmRows) {
-    first_ = 8 * kTileRows;
-    last_ = kTileRows;
-  } else {
-    constexpr std::size_t kBytes = 24 << 10;
-    first_ = last_ = std::max<std::size_t>(1, kBytes / (w.q_bytes() / rows_) / kTileRows) * kTileRows;
-  }
-  std::size_t begin = 0;
-  for (std::size_t size = first_; size >= last_; size /= 2) {
-    const std::size_t ranges = ranges_of(size, begin);
-    count_ += ranges;
-    begin += ranges * size;
-  }
-}
-
-std::size_t RowRanges::ranges_of(std::size_t size, std::size_t begin) const {
-  const std::size_t left = rows_ - std::min(rows_, begin);
-  if (size == last_) return (left + size - 1) / size;
-  return left < shares_ * size ? 0 : (left - shares_ * size) / size + 1;
-}
-
-RowRanges::Range RowRanges::operator[](std::size_t i) const {
-  std::size_t begin = 0, size = first_;
-  for (std::size_t ranges = ranges_of(size, begin); i >= ranges && size > last_;
-       ranges = ranges_of(size, begin)) {
-    i -= ranges;
-    begin += ranges * size;
-    size /= 2;
-  }
-  begin += i * size;
-  return {begin, std::min(rows_, begin + size)};
-}
-
-void multiply(Context& context, std::span<const Product> products, Activations in, std::size_t n) {
-  const auto threads = static_cast<std::size_t>(context.threads.size());
-  std::size_t items = 0;
-  for (const Product& product : products) items += RowRanges(*product.w, n, threads).count();
-  struct Place {
-    const Product* product;
-    RowRanges::Range rows;
-  };
-  const auto place = [&](std::size_t item) {
-    const Product* product = products.data();
-    RowRanges ranges(*product->w, n, threads);
-    while (item >= ranges.count()) {
-      item -= ranges.count();
-      ranges = RowRanges(*(++product)->w, n, threads);
-    }
-    return Place{product, ranges[item]};
-  };
-  context.threads.run(items, [&](std::size_t item, int thread) {
-    const auto [product, rows] = place(item);
-    const std::uint8_t* next = nullptr;  // where the thread goes on if all take turns
-    if (item + threads < items) {
-      const Place then = place(item + threads);
-      next = weights_at(*then.product->w, then.rows.begin);
-    }
-    multiply_rows(context, thread, *product->w, rows.begin, rows.end, in, n, product->y + rows.begin,
-                  product->y_stride, next);
-    if (product->bias != nullptr)
-      for (std::size_t i = 0; i < n; ++i)
-        context.kernels.add(product->y + i * product->y_stride + rows.begin, product->bias + rows.begin,
-                            rows.end - rows.begin);
-  });
+Activations quantize_input(Batch& batch, Context& context, std::size_t layer, MliSlot slot, const float* x,
+                           std::size_t cols) {
+  if (batch.observer != nullptr) batch.observer->layer_input(context, layer, slot, x, batch.n, cols);
+  return quantize_rows(batch, context, x, cols, batch.n);
 }
 
 }  // namespace krafla

@@ -32,17 +32,15 @@ void all_logits(const Model& model, Context& context, KvType kv, std::span<const
                 std::size_t chunk, Sink&& sink) {
   constexpr std::size_t kRows = 16;
   const std::size_t vocab = model.header().vocab;
-  PagePool pool(KvLayout(model.mlb(), kv));
+  PagePool pool(KvLayout(model.config(), kv));
   Sequence sequence(pool);
   Batch batch;
   std::vector<float> logits(std::min({kRows, chunk, ids.size()}) * vocab);
-  std::vector<BatchRow> rows;
-  for (std::size_t i = 0; i < ids.size(); i += rows.size()) {
-    rows.clear();
-    for (std::size_t j = i; j < ids.size() && j < i + chunk; ++j) rows.push_back({&sequence, ids[j], true});
-    forward(model, context, batch, rows);
-    for (std::size_t first = 0; first < rows.size(); first += kRows) {
-      const std::size_t count = std::min(kRows, rows.size() - first);
+  for (std::size_t done = 0; done < ids.size(); done += std::min(chunk, ids.size() - done)) {
+    const Feed feed{&sequence, ids.subspan(done, std::min(chunk, ids.size() - done)), Wants::all};
+    forward(model, context, batch, {&feed, 1});
+    for (std::size_t first = 0; first < feed.tokens.size(); first += kRows) {
+      const std::size_t count = std::min(kRows, feed.tokens.size() - first);
       classify(model, context, batch, first, count, logits.data());
       for (std::size_t j = 0; j < count; ++j) sink(std::span<const float>(logits.data() + j * vocab, vocab));
     }

@@ -46,6 +46,7 @@ Model::Model(MappedFile file, const std::string& name, ThreadPool& threads, cons
     : path_(name),
       file_(std::move(file)),
       mlb_(parse_mlb(file_.bytes(), name, {.check_quants = false})),
+      config_(mlb_),
       rope_(mlb_.header) {
   if (options.lock) file_.lock(name);
   if (options.check_quants) scan_quants(mlb_, threads, name);

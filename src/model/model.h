@@ -9,6 +9,7 @@
 #include "formats/mlb.h"
 #include "kernels/kernels.h"
 #include "model/blocks/rope.h"
+#include "model/config.h"
 
 namespace krafla {
 
@@ -28,6 +29,7 @@ class Model {
 
   const std::string& path() const { return path_; }
   const MlbHeader& header() const { return mlb_.header; }
+  const ModelConfig& config() const { return config_; }
   const Mlb& mlb() const { return mlb_; }
   const RopeFrequencies& rope() const { return rope_; }
   Bytes bytes() const { return file_.bytes(); }
@@ -36,6 +38,7 @@ class Model {
   std::string path_;
   MappedFile file_;
   Mlb mlb_;
+  ModelConfig config_;
   RopeFrequencies rope_;
 };
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "eval/importance.h"
+
 namespace krafla {
 namespace {
 
@@ -82,7 +84,8 @@ TEST(Generate, AnImportanceMatrixCountsWholeBatches) {
   Mli importance = empty_mli(model.header());
   GenerateOptions options;
   options.chunk = 16;
-  options.importance = &importance;
+  ImportanceObserver observer(importance);
+  options.observer = &observer;
   options.cancelled = [asked = 0]() mutable { return asked++ == 2; };
   const std::vector<std::int32_t> prompt(50, 1);
   EXPECT_EQ(generate(model, bytes(model), context, prompt, options).finish, Finish::cancelled);

@@ -48,7 +48,7 @@ constexpr double kLayerWeights = 2 * 64 * 64 + 2 * 32 * 64 + 3 * 96 * 64, kHead 
 
 TEST(CallWork, ReadsEachMatrixOnceAndEachSequencesPast) {
   const Tiny tiny(0);
-  const KvLayout layout(tiny.mlb, KvType::f16);
+  const KvLayout layout(ModelConfig(tiny.mlb), KvType::f16);
   const Work work = call_work(tiny.mlb, layout, 10, 1, 3, 3);
   EXPECT_EQ(work.multiply_adds, 3 * (2 * kLayerWeights + kHead));
   const double kv = 2 * 2 * 16 * 2;  // keys and values of 2 heads of 16 in f16, one layer
@@ -57,7 +57,7 @@ TEST(CallWork, ReadsEachMatrixOnceAndEachSequencesPast) {
 
 TEST(CallWork, APromptReadsTheClassifierOnlyForItsLogits) {
   const Tiny tiny(0);
-  const KvLayout layout(tiny.mlb, KvType::f32);
+  const KvLayout layout(ModelConfig(tiny.mlb), KvType::f32);
   const Work without = call_work(tiny.mlb, layout, 0, 7, 1, 0),
              with = call_work(tiny.mlb, layout, 0, 7, 1, 1);
   EXPECT_EQ(without.multiply_adds, 7 * 2 * kLayerWeights);
@@ -67,7 +67,7 @@ TEST(CallWork, APromptReadsTheClassifierOnlyForItsLogits) {
 
 TEST(CallWork, AWindowBoundsWhatIsRead) {
   const Tiny tiny(5);
-  const KvLayout layout(tiny.mlb, KvType::f16);
+  const KvLayout layout(ModelConfig(tiny.mlb), KvType::f16);
   const double kv = 2 * 2 * 16 * 2;
   EXPECT_EQ(call_work(tiny.mlb, layout, 20, 1, 1, 0).bytes, 2 * kLayerWeights * 34 / 32 + (21 + 5) * kv);
   EXPECT_EQ(call_work(tiny.mlb, layout, 2, 1, 1, 0).bytes, 2 * kLayerWeights * 34 / 32 + (3 + 3) * kv);

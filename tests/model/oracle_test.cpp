@@ -97,7 +97,7 @@ TEST_P(Oracle, ThreadsAndChunksDoNotMatter) {
 /// All prompts of one KV type side by side, each advancing by its own stride, so that batches mix prefill
 /// chunks and single steps.
 void run_side_by_side(const Model& model, Context& context, const Json& entry, const std::string& kv) {
-  PagePool pool(KvLayout(model.mlb(), kv_type({{"kv", kv}})));
+  PagePool pool(KvLayout(model.config(), kv_type({{"kv", kv}})));
   struct Stream {
     Json prompt;
     std::vector<std::int32_t> ids;
@@ -112,19 +112,21 @@ void run_side_by_side(const Model& model, Context& context, const Json& entry, c
       if (prompt["kv"] == kv) streams.push_back({prompt, prompt["ids"], stride, Sequence(pool), 0, {}});
   Batch batch;
   for (;;) {
-    std::vector<BatchRow> rows;
-    std::vector<Stream*> owners;
-    for (Stream& stream : streams)
-      for (std::size_t i = 0; i < stream.stride && stream.next < stream.ids.size(); ++i) {
-        rows.push_back({&stream.sequence, stream.ids[stream.next++], true});
-        owners.push_back(&stream);
-      }
-    if (rows.empty()) break;
+    std::vector<Feed> feeds;
+    std::vector<Stream*> owners;  // of each row
+    for (Stream& stream : streams) {
+      const std::size_t count = std::min(stream.stride, stream.ids.size() - stream.next);
+      if (count == 0) continue;
+      feeds.push_back({&stream.sequence, std::span(stream.ids).subspan(stream.next, count), Wants::all});
+      owners.insert(owners.end(), count, &stream);
+      stream.next += count;
+    }
+    if (feeds.empty()) break;
     const std::size_t vocab = model.header().vocab;
-    std::vector<float> logits(rows.size() * vocab);
-    forward(model, context, batch, rows);
-    classify(model, context, batch, 0, rows.size(), logits.data());
-    for (std::size_t i = 0; i < rows.size(); ++i) owners[i]->digest.add({logits.data() + i * vocab, vocab});
+    std::vector<float> logits(owners.size() * vocab);
+    forward(model, context, batch, feeds);
+    classify(model, context, batch, 0, owners.size(), logits.data());
+    for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->digest.add({logits.data() + i * vocab, vocab});
   }
   for (const Stream& stream : streams)
     EXPECT_EQ(hex(stream.digest.value()), text(stream.prompt["fnv1a64"])) << kv << " " << stream.stride;
@@ -146,21 +148,22 @@ class Feeder {
   std::size_t size() const { return ids_.size(); }
   /// The same, given up before layer `layer`.
   void give_up(Sequence& sequence, std::size_t from, std::size_t to, std::size_t layer) {
-    std::vector<BatchRow> rows;
-    for (std::size_t i = from; i < to; ++i) rows.push_back({&sequence, ids_[i], true});
+    const Feed feed{&sequence, std::span(ids_).subspan(from, to - from), Wants::all};
     batch_.cancelled = [&, layers = std::size_t{0}]() mutable { return layers++ == layer; };
-    EXPECT_FALSE(forward(model_, context_, batch_, rows));
+    EXPECT_FALSE(forward(model_, context_, batch_, {&feed, 1}));
     batch_.cancelled = nullptr;
     EXPECT_EQ(sequence.length(), from);
   }
   void feed(Sequence& sequence, std::size_t from, std::size_t to, Digest* digest, std::int32_t other = -1) {
-    std::vector<BatchRow> rows;
-    for (std::size_t i = from; i < to; ++i) rows.push_back({&sequence, other >= 0 ? other : ids_[i], true});
-    if (rows.empty()) return;
+    if (from == to) return;
+    std::vector<std::int32_t> tokens(ids_.begin() + static_cast<std::ptrdiff_t>(from),
+                                     ids_.begin() + static_cast<std::ptrdiff_t>(to));
+    if (other >= 0) tokens.assign(to - from, other);
+    const Feed feed{&sequence, tokens, Wants::all};
     const std::size_t vocab = model_.header().vocab;
-    std::vector<float> logits(rows.size() * vocab);
-    EXPECT_TRUE(forward(model_, context_, batch_, rows));
-    classify(model_, context_, batch_, 0, rows.size(), logits.data());
+    std::vector<float> logits(tokens.size() * vocab);
+    EXPECT_TRUE(forward(model_, context_, batch_, {&feed, 1}));
+    classify(model_, context_, batch_, 0, tokens.size(), logits.data());
     if (digest != nullptr) digest->add(logits);
   }
 
@@ -176,7 +179,7 @@ TEST_P(Oracle, MemoryOfAnEarlierSequenceDoesNotMatter) {
   Context context(choose_kernels(nullptr), 2);
   const Model model(kModels + GetParam(), context.threads);
   for (const Json& prompt : longest_prompts(oracle()[GetParam()])) {
-    PagePool pool(KvLayout(model.mlb(), kv_type(prompt)));
+    PagePool pool(KvLayout(model.config(), kv_type(prompt)));
     Feeder feeder(model, context, prompt);
     {
       Sequence first(pool);
@@ -191,15 +194,21 @@ TEST_P(Oracle, MemoryOfAnEarlierSequenceDoesNotMatter) {
   }
 }
 
+std::size_t first_linear(const Model& model) {
+  std::size_t layer = 0;
+  while (!model.config().layers[layer].linear) ++layer;
+  return layer;
+}
+
 bool has_linear_layers(const Model& model) {
-  return KvLayout(model.mlb(), KvType::f16).page_bytes(KvLayout::linear) > 0;
+  return KvLayout(model.config(), KvType::f16).page_bytes(KvLayout::linear) > 0;
 }
 
 TEST_P(Oracle, ForkedAndRewoundSequencesAreExact) {
   Context context(choose_kernels(nullptr), 2);
   const Model model(kModels + GetParam(), context.threads);
   for (const Json& prompt : longest_prompts(oracle()[GetParam()])) {
-    PagePool pool(KvLayout(model.mlb(), kv_type(prompt)));
+    PagePool pool(KvLayout(model.config(), kv_type(prompt)));
     Feeder feeder(model, context, prompt);
     const std::size_t half = feeder.size() / 2;
     Digest start;
@@ -234,7 +243,7 @@ TEST_P(Oracle, CallsGivenUpDoNotMatter) {
   Context context(choose_kernels(nullptr), 2);
   const Model model(kModels + GetParam(), context.threads);
   for (const Json& prompt : longest_prompts(oracle()[GetParam()])) {
-    PagePool pool(KvLayout(model.mlb(), kv_type(prompt)));
+    PagePool pool(KvLayout(model.config(), kv_type(prompt)));
     Feeder feeder(model, context, prompt);
     Sequence sequence(pool);
     Digest digest;
@@ -262,11 +271,11 @@ INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::ValuesIn(model_files()), [](co
   return name;
 });
 
-ml_status status_of(const std::function<void()>& action, std::string* message) {
+ml_status status_of(const std::function<void()>& action, std::string* message = nullptr) {
   try {
     action();
   } catch (const Error& e) {
-    *message = e.what();
+    if (message != nullptr) *message = e.what();
     return e.status();
   }
   return ML_OK;
@@ -275,7 +284,7 @@ ml_status status_of(const std::function<void()>& action, std::string* message) {
 TEST(LinearLayers, HaveNoPastToRewindTo) {
   Context context(choose_kernels(nullptr), 1);
   const Model model(kModels + "linear-q8.mlb", context.threads);
-  PagePool pool(KvLayout(model.mlb(), KvType::f16));
+  PagePool pool(KvLayout(model.config(), KvType::f16));
   Feeder feeder(model, context, {{"ids", {1, 2, 3, 4}}});
   Sequence sequence(pool);
   feeder.feed(sequence, 0, 3, nullptr);
@@ -290,34 +299,62 @@ TEST(LinearLayers, HaveNoPastToRewindTo) {
   EXPECT_EQ(sequence.length(), 4u);
 }
 
-TEST(LinearLayers, AHalfDoneForwardIsNotGoneOnFrom) {
-  Context context(choose_kernels(nullptr), 1);
-  const Model model(kModels + "linear-q8.mlb", context.threads);
-  PagePool pool(KvLayout(model.mlb(), KvType::f16));
-  Feeder feeder(model, context, {{"ids", {1, 2, 3, 4}}});
+/// Positions that were begun and rolled back leave nothing behind, in the sequence and in its copies.
+TEST_P(Oracle, PositionsRolledBackDoNotMatter) {
+  Context context(choose_kernels(nullptr), 2);
+  const Model model(kModels + GetParam(), context.threads);
+  const Json prompt = longest_prompts(oracle()[GetParam()]).front();
+  PagePool pool(KvLayout(model.config(), kv_type(prompt)));
+  Feeder feeder(model, context, prompt);
   Sequence sequence(pool);
-  feeder.feed(sequence, 0, 2, nullptr);
-  const Sequence kept = sequence;
-  sequence.prepare(1);
-  sequence.advance();  // what a forward does before it fails
-  std::string message;
-  EXPECT_EQ(status_of([&] { feeder.feed(sequence, 2, 3, nullptr); }, &message), ML_E_ARG);
-  Digest through_copy, from_start;
-  sequence = kept;
-  feeder.feed(sequence, 2, 4, &through_copy);
-  sequence.prepare(1);
-  sequence.advance();
-  sequence.rewind(0);
-  feeder.feed(sequence, 0, 2, &from_start);
-  from_start = {};
-  feeder.feed(sequence, 2, 4, &from_start);
-  EXPECT_EQ(through_copy.value(), from_start.value());
+  Digest digest;
+  for (std::size_t i = 0; i < feeder.size(); ++i) {
+    const Sequence copy = sequence;
+    std::vector<PageFill> fills;
+    sequence.begin(1 + i % 130, true, fills);
+    for (const PageFill& fill : fills) fill.run();
+    if (KvLayout(model.config(), KvType::f16).has(KvLayout::linear))
+      sequence.recurrent(first_linear(model))[0] ^= std::byte{1};
+    sequence.rollback();
+    feeder.feed(sequence, i, i + 1, &digest);
+  }
+  EXPECT_EQ(hex(digest.value()), text(prompt["fnv1a64"]));
+}
+
+TEST(Batch, RefusesWhatCannotBeRunAndChangesNothing) {
+  Context context(choose_kernels(nullptr), 2);
+  const Model model(kModels + "tiny-q4.mlb", context.threads),
+      other(kModels + "linear-q8.mlb", context.threads);
+  const KvLayout layout(model.config(), KvType::f16);
+  PagePool pool(layout), f32(KvLayout(model.config(), KvType::f32)),
+      others(KvLayout(other.config(), KvType::f16));
+  PagePool small(layout, layout.page_bytes(KvLayout::full) - 1);
+  Sequence good(pool), second(pool), wide(f32), foreign(others), poor(small);
+  Batch batch;
+  const std::vector<std::int32_t> ids(3, 1), bad = {1, -1},
+                                             large = {static_cast<std::int32_t>(model.config().vocab)};
+  const std::vector<std::int32_t> too_many(model.config().max_seq + 1, 1);
+  const struct {
+    Feed feed;
+    ml_status status;
+  } cases[] = {{{&good, ids}, ML_E_ARG},        {{&wide, ids}, ML_E_ARG},   {{&foreign, ids}, ML_E_ARG},
+               {{&poor, ids}, ML_E_MEMORY},     {{&second, bad}, ML_E_ARG}, {{&second, large}, ML_E_ARG},
+               {{&second, too_many}, ML_E_ARG}, {{&second, {}}, ML_E_ARG}};
+  for (const auto& [feed, status] : cases) {
+    const Feed feeds[] = {{&good, ids, Wants::all}, feed};
+    EXPECT_EQ(status_of([&] { forward(model, context, batch, feeds); }), status);
+    EXPECT_EQ(good.length() + feed.sequence->length(), 0u);
+    EXPECT_EQ(pool.in_use() + small.in_use(), 0u);
+  }
+  const Feed feeds[] = {{&good, ids, Wants::all}, {&second, ids, Wants::last}};
+  EXPECT_TRUE(forward(model, context, batch, feeds));
+  EXPECT_EQ(batch.wanted, (std::vector<std::size_t>{0, 1, 2, 5}));
 }
 
 TEST(LinearLayers, TakeNoPagesAndOneState) {
   Context context(choose_kernels(nullptr), 1);
   const Model model(kModels + "linear-only-q8.mlb", context.threads);
-  const KvLayout layout(model.mlb(), KvType::q8_0);
+  const KvLayout layout(model.config(), KvType::q8_0);
   EXPECT_EQ(layout.page_bytes(KvLayout::full) + layout.page_bytes(KvLayout::windowed), 0u);
   PagePool pool(layout);
   Feeder feeder(model, context, {{"ids", std::vector<int>(100, 1)}});
@@ -347,7 +384,7 @@ TEST(Verify, ARequestOfNansLeavesTheOthersAlone) {
   const std::size_t vocab = model.header().vocab;
   for (const KvType type : {KvType::f16, KvType::f32, KvType::q8_0}) {
     Feeder feeder(model, context, {{"ids", {1, 2, 3, 4, 6, 7, 8, 9}}});
-    PagePool fresh(KvLayout(model.mlb(), type)), pool(KvLayout(model.mlb(), type));
+    PagePool fresh(KvLayout(model.config(), type)), pool(KvLayout(model.config(), type));
     Sequence alone(fresh);
     Digest want, mate, next;
     feeder.feed(alone, 0, feeder.size(), &want);
@@ -355,9 +392,10 @@ TEST(Verify, ARequestOfNansLeavesTheOthersAlone) {
       Sequence bad(pool), beside(pool);
       Batch batch;
       for (const std::int32_t id : {1, 2, 3, 4, 6, 7, 8, 9}) {
-        const BatchRow rows[] = {{&bad, 5, true}, {&beside, id, true}};
+        const std::int32_t nan = 5;
+        const Feed feeds[] = {{&bad, {&nan, 1}, Wants::last}, {&beside, {&id, 1}, Wants::last}};
         std::vector<float> logits(2 * vocab);
-        forward(model, context, batch, rows);
+        forward(model, context, batch, feeds);
         classify(model, context, batch, 0, 2, logits.data());
         EXPECT_TRUE(std::isnan(logits[0]));
         mate.add({logits.data() + vocab, vocab});
@@ -376,7 +414,7 @@ TEST(KvTypes, WindowedPagesAreFreedInEach) {
   Context context(choose_kernels(nullptr), 1);
   const Model model(kModels + "gate-yarn-q4.mlb", context.threads);  // one full layer, one with a window of 1
   for (const KvType type : {KvType::f16, KvType::f32, KvType::q8_0}) {
-    PagePool pool(KvLayout(model.mlb(), type));
+    PagePool pool(KvLayout(model.config(), type));
     Feeder feeder(model, context, {{"ids", std::vector<int>(200, 1)}});
     Sequence sequence(pool);
     for (std::size_t i = 0; i < 200; i += 50) feeder.feed(sequence, i, i + 50, nullptr);

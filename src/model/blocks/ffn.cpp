@@ -2,20 +2,24 @@
 
 namespace krafla {
 
+std::size_t ffn_pieces(const Model& model, const Context& context, std::size_t n) {
+  const auto threads = static_cast<std::size_t>(context.threads.size());
+  return 2 * threads * n * RowRanges(model.mlb().layers.front().w1, n, threads).most();
+}
+
 void feed_forward(const Model& model, std::size_t layer_index, Context& context, Batch& batch) {
   const MlbLayer& layer = model.mlb().layers[layer_index];
-  const std::size_t dim = model.header().dim, hidden = model.header().hidden_dim, n = batch.n;
-  const auto act = model.header().act == kActGelu ? context.kernels.gelu_mul : context.kernels.silu_mul;
+  const ModelConfig& config = model.config();
+  const std::size_t dim = config.dim, hidden = config.hidden_dim, n = batch.n;
+  const auto act = config.activation == kActGelu ? context.kernels.gelu_mul : context.kernels.silu_mul;
   float* const gated = batch.gate.data();  // [n][hidden]
 
-  // Gate, up and their product in one loop: a work item makes the same rows of both, near each other and
-  // still in the caches at the end.
-  observe(batch, context, layer_index, MliSlot::up, batch.h.data(), n);
-  const Activations in = quantize_rows(batch, context, batch.h.data(), dim, n);
+  // Gate, up and their product in one loop: an item makes the same rows of both, which lie near each other
+  // and are still in the caches at the end.
+  const Activations in = quantize_input(batch, context, layer_index, MliSlot::up, batch.h.data(), dim);
   const auto threads = static_cast<std::size_t>(context.threads.size());
   const RowRanges ranges(layer.w1, n, threads);
   const std::size_t piece = n * ranges.most();
-  batch.pieces.grow(2 * threads * piece);
   context.threads.run(ranges.count(), [&](std::size_t item, int thread) {
     const auto [r0, r1] = ranges[item];
     const std::size_t stride = r1 - r0;
@@ -29,8 +33,7 @@ void feed_forward(const Model& model, std::size_t layer_index, Context& context,
       act(gated + i * hidden + r0, gate + i * stride, up + i * stride, stride);
   });
 
-  observe(batch, context, layer_index, MliSlot::down, gated, n);
-  const Activations mid = quantize_rows(batch, context, gated, hidden, n);
+  const Activations mid = quantize_input(batch, context, layer_index, MliSlot::down, gated, hidden);
   const Product down{&layer.w2, nullptr, batch.h.data(), dim};
   multiply(context, {&down, 1}, mid, n);
 }

@@ -10,33 +10,22 @@ namespace krafla {
 namespace {
 
 /// What one linear-attention layer needs to know of the model.
-struct Shape {
+struct Shape : LinearSpec {
   std::size_t layer;
-  std::size_t k_heads, heads, group;  // group: value heads of one key head
-  std::size_t dk, dv, taps;
-  std::size_t channels, values;
   const RecurrentLayout& state;
+  std::size_t group;  // value heads of one key head
 
-  Shape(const MlbHeader& header, std::size_t index, const RecurrentLayout& layout)
-      : layer(index),
-        k_heads(header.lin_k_heads),
-        heads(header.lin_v_heads),
-        group(heads / k_heads),
-        dk(header.lin_k_dim),
-        dv(header.lin_v_dim),
-        taps(header.lin_conv),
-        channels(header.lin_channels()),
-        values(header.lin_values()),
-        state(layout) {}
+  Shape(const LinearSpec& linear, std::size_t index, const RecurrentLayout& layout)
+      : LinearSpec(linear), layer(index), state(layout), group(linear.v_heads / linear.k_heads) {}
 };
 
 void project(const Model& model, const MlbLayer& layer, const Shape& shape, Context& context, Batch& batch) {
-  observe(batch, context, shape.layer, MliSlot::qkv, batch.h.data(), batch.n);
-  const Activations in = quantize_rows(batch, context, batch.h.data(), model.header().dim, batch.n);
+  const Activations in =
+      quantize_input(batch, context, shape.layer, MliSlot::qkv, batch.h.data(), model.config().dim);
   const Product products[] = {{&layer.lqkv, nullptr, batch.lin.data(), shape.state.stride()},
-                              {&layer.lz, nullptr, batch.gate.data(), shape.values},
-                              {&layer.lb, nullptr, batch.beta.data(), shape.heads},
-                              {&layer.la, nullptr, batch.decay.data(), shape.heads}};
+                              {&layer.lz, nullptr, batch.gate.data(), shape.values()},
+                              {&layer.lb, nullptr, batch.beta.data(), shape.v_heads},
+                              {&layer.la, nullptr, batch.decay.data(), shape.v_heads}};
   multiply(context, products, in, batch.n);
 }
 
@@ -53,10 +42,10 @@ void keep_inputs(const Shape& shape, float* history, const float* x, std::size_t
 /// batch.lin to batch.conv, split by run and channels.
 void convolve(const MlbLayer& layer, const Shape& shape, Context& context, Batch& batch) {
   constexpr std::size_t kChannels = 256;  // of an item
-  const std::size_t items = (shape.channels + kChannels - 1) / kChannels, stride = shape.state.stride();
+  const std::size_t items = (shape.channels() + kChannels - 1) / kChannels, stride = shape.state.stride();
   context.threads.run(batch.runs.size() * items, [&](std::size_t item, int) {
-    const Batch::Run& run = batch.runs[item / items];
-    const std::size_t c0 = item % items * kChannels, c1 = std::min(shape.channels, c0 + kChannels);
+    const Run& run = batch.runs[item / items];
+    const std::size_t c0 = item % items * kChannels, c1 = std::min(shape.channels(), c0 + kChannels);
     auto* history = reinterpret_cast<float*>(run.sequence->recurrent(shape.layer));
     const float* x = batch.lin.data() + run.row * stride;
     context.kernels.causal_conv({c1 - c0, shape.taps, run.count, layer.lconv.data() + c0 * shape.taps,
@@ -72,13 +61,13 @@ float softplus(float x) {
 
 /// One row's unit queries and keys, and beta and g of its value heads.
 void prepare_row(const MlbLayer& layer, const Shape& shape, Context& context, Batch& batch, std::size_t row) {
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.dk)));
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.k_dim)));
   float* head = batch.conv.data() + row * shape.state.stride();
-  for (std::size_t i = 0; i < 2 * shape.k_heads; ++i, head += shape.dk)
-    context.kernels.l2_norm(head, i < shape.k_heads ? scale : 1.0f, shape.dk);
-  float* beta = batch.beta.data() + row * shape.heads;
-  float* decay = batch.decay.data() + row * shape.heads;
-  for (std::size_t h = 0; h < shape.heads; ++h) {
+  for (std::size_t i = 0; i < 2 * shape.k_heads; ++i, head += shape.k_dim)
+    context.kernels.l2_norm(head, i < shape.k_heads ? scale : 1.0f, shape.k_dim);
+  float* beta = batch.beta.data() + row * shape.v_heads;
+  float* decay = batch.decay.data() + row * shape.v_heads;
+  for (std::size_t h = 0; h < shape.v_heads; ++h) {
     beta[h] = 1 / (1 + math::exp(-beta[h]));
     decay[h] = math::exp(-math::exp(layer.A_log[h]) * softplus(decay[h] + layer.dt_bias[h]));
   }
@@ -86,20 +75,21 @@ void prepare_row(const MlbLayer& layer, const Shape& shape, Context& context, Ba
 
 /// The recurrence into batch.mixed, split by run, value head and slice of its values.
 void recur(const Shape& shape, Context& context, Batch& batch) {
-  const std::size_t slices = shape.state.slices(), per_run = shape.heads * slices,
+  const std::size_t slices = shape.state.slices(), per_run = shape.v_heads * slices,
                     stride = shape.state.stride();
   context.threads.run(batch.runs.size() * per_run, [&](std::size_t item, int) {
-    const Batch::Run& run = batch.runs[item / per_run];
+    const Run& run = batch.runs[item / per_run];
     const std::size_t head = item % per_run / slices, slice = item % slices, key_head = head / shape.group;
-    const std::size_t value = head * shape.dv + slice * kDeltaSlice, gates = run.row * shape.heads + head;
-    const float* q = batch.conv.data() + run.row * stride + key_head * shape.dk;
+    const std::size_t value = head * shape.v_dim + slice * kDeltaSlice,
+                      gates = run.row * shape.v_heads + head;
+    const float* q = batch.conv.data() + run.row * stride + key_head * shape.k_dim;
     auto* state = reinterpret_cast<float*>(run.sequence->recurrent(shape.layer));
-    context.kernels.delta_rule({run.count, shape.dk, shape.state.slice_width(slice), q,
-                                q + shape.k_heads * shape.dk,
-                                batch.conv.data() + run.row * stride + 2 * shape.k_heads * shape.dk + value,
-                                stride, batch.beta.data() + gates, batch.decay.data() + gates, shape.heads,
-                                state + shape.state.slice_offset(head, slice),
-                                batch.mixed.data() + run.row * shape.values + value, shape.values});
+    context.kernels.delta_rule(
+        {run.count, shape.k_dim, shape.state.slice_width(slice), q, q + shape.k_heads * shape.k_dim,
+         batch.conv.data() + run.row * stride + 2 * shape.k_heads * shape.k_dim + value, stride,
+         batch.beta.data() + gates, batch.decay.data() + gates, shape.v_heads,
+         state + shape.state.slice_offset(head, slice), batch.mixed.data() + run.row * shape.values() + value,
+         shape.values()});
   });
 }
 
@@ -107,25 +97,24 @@ void recur(const Shape& shape, Context& context, Batch& batch) {
 
 void gated_delta(const Model& model, std::size_t layer_index, Context& context, Batch& batch) {
   const MlbLayer& layer = model.mlb().layers[layer_index];
-  const Shape shape(model.header(), layer_index, batch.runs.front().sequence->pool().layout().recurrent());
-  float* z = batch.gate.data();
+  const ModelConfig& config = model.config();
+  const Shape shape(config.linear, layer_index, batch.runs.front().sequence->pool().layout().recurrent());
+  const std::size_t values = shape.values();
+  float* z = batch.gate.data();  // [n][values]
 
   project(model, layer, shape, context, batch);
-  for (const Batch::Run& run : batch.runs) run.sequence->advance();
   convolve(layer, shape, context, batch);
   for_rows(context, batch.n, [&](std::size_t row, int) { prepare_row(layer, shape, context, batch, row); });
   recur(shape, context, batch);
   for_rows(context, batch.n, [&](std::size_t row, int) {
-    float* o = batch.mixed.data() + row * shape.values;
-    for (std::size_t h = 0; h < shape.heads; ++h)
-      context.kernels.rms_norm(o + h * shape.dv, layer.lnorm.data(), model.header().norm_eps, shape.dv,
-                               o + h * shape.dv);
-    context.kernels.silu_mul(z + row * shape.values, z + row * shape.values, o, shape.values);
+    float* o = batch.mixed.data() + row * values;
+    for (std::size_t h = 0; h < shape.v_heads; ++h)
+      context.kernels.rms_norm(o + h * shape.v_dim, layer.lnorm.data(), config.norm_eps, shape.v_dim,
+                               o + h * shape.v_dim);
+    context.kernels.silu_mul(z + row * values, z + row * values, o, values);
   });
-  if (shape.values == model.header().q_dim())
-    observe(batch, context, layer_index, MliSlot::o, z, batch.n);  // the slot is wo's
-  const Activations in = quantize_rows(batch, context, z, shape.values, batch.n);
-  const Product out{&layer.lout, nullptr, batch.h.data(), model.header().dim};
+  const Activations in = quantize_input(batch, context, layer_index, MliSlot::o, z, values);
+  const Product out{&layer.lout, nullptr, batch.h.data(), config.dim};
   multiply(context, {&out, 1}, in, batch.n);
 }
 

@@ -1,5 +1,5 @@
 // How a product's rows are handed out to threads.
-#include "model/batch.h"
+#include "model/multiply.h"
 
 #include <gtest/gtest.h>
 
