@@ -153,12 +153,12 @@ class Comparer {
              name, a.name());
       out.tensors.push_back(tensors[i].report(a.name(), name, a.type_name()));
       if (a.kind == MlbKind::f32 && !tensors[i].equal) out.unequal.push_back(a.name());
-      const auto known = std::find_if(classes.begin(), classes.end(), [&](const auto& c) {
-        return std::string_view(c.first->tensor) == a.tensor;
-      });
+      const auto known = std::find_if(classes.begin(), classes.end(),
+                                      [&](const auto& c) { return c.first->tensor == a.tensor; });
       (known == classes.end() ? classes.emplace_back(&a, Sums{}) : *known).second.add(tensors[i]);
     }
-    for (const auto& [a, sums] : classes) out.classes.push_back(sums.report(a->tensor, "", a->type_name()));
+    for (const auto& [a, sums] : classes)
+      out.classes.push_back(sums.report(std::string(a->tensor->name), "", a->type_name()));
   }
 
   const std::string& source_;

@@ -5,14 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/matrix.h"
 #include "formats/mlb_header.h"
+#include "formats/mli.h"
 
 namespace krafla {
 
@@ -48,11 +51,35 @@ struct Mlb {
 /// The kinds of arrays a file has: the layers' flag bytes, float32, quantized matrices.
 enum class MlbKind : std::uint8_t { flags, f32, quantized };
 
-/// One tensor's place in the file. A vector has rows = 1. d_offset and d_size are 0 unless it is quantized;
-/// sizes in bytes.
+/// A size that follows from the header.
+using MlbSize = std::uint64_t (*)(const MlbHeader&);
+
+/// A tensor of the format: all that the engine and the converter need to know of "wq".
+struct MlbTensor {
+  std::string_view name;
+  MlbKind kind;
+  /// Where its view goes: into the model, or into a layer for a tensor that layers have.
+  std::variant<std::monostate, FloatView Mlb::*, Matrix Mlb::*, FloatView MlbLayer::*, Matrix MlbLayer::*>
+      view;
+  MlbSize rows, cols;  // a vector has one row
+  bool (*stored)(const MlbHeader& header,
+                 std::uint8_t flags);  // by such a model, or a layer with these flags
+  MlbClass q8_class;                   // of a matrix: its bit of q8_mask
+  std::optional<MliSlot> slot;  // of a layer's matrix: where an importance matrix has its input's channels
+  bool rotated;                 // RoPE rotates its rows (a vector's elements), which lie in interleaved pairs
+
+  bool in_layer() const { return view.index() >= 3; }
+};
+
+/// All tensors in file order. Those between the first and the last of layers are repeated for each layer.
+std::span<const MlbTensor> mlb_tensors();
+/// The tensor of a name, or nullptr.
+const MlbTensor* find_mlb_tensor(std::string_view name);
+
+/// One tensor's place in the file. Sizes are in bytes; d_offset and d_size are 0 unless it is quantized.
 struct MlbArray {
-  const char* tensor = nullptr;  // "wq", "tok_emb" ...
-  int layer = -1;                // -1: of no layer
+  const MlbTensor* tensor = nullptr;
+  int layer = -1;  // -1: of no layer
   MlbKind kind = MlbKind::f32;
   WeightType type = WeightType::q8_0;  // of a quantized one
   std::uint64_t rows = 0;
@@ -61,8 +88,6 @@ struct MlbArray {
   std::uint64_t size = 0;
   std::uint64_t d_offset = 0;
   std::uint64_t d_size = 0;
-  FloatView MlbLayer::* vector = nullptr;  // where a layer's view goes
-  Matrix MlbLayer::* matrix = nullptr;
 
   /// "layers.3.wq" or "tok_emb".
   std::string name() const;

@@ -32,8 +32,9 @@ enum MlbLayerFlag : std::uint8_t {
   kLayerNoRope = 4,
   kLayerLinear = 8
 };
-/// Bits of q8_mask, one per class of matrices.
+/// Bits of q8_mask, one per class of matrices. Which matrices a class has: mlb_tensors() in mlb.h.
 enum MlbClass : std::uint32_t {
+  kClassNone = 0,  // a matrix of no class is always Q8_0
   kClassEmb = 1,
   kClassCls = 2,
   kClassQk = 4,
@@ -98,9 +99,10 @@ struct MlbHeader {
   bool has_linear() const { return lin_k_heads != 0; }
   /// The field wtype.
   WeightType weight_type() const { return static_cast<WeightType>(wtype); }
-  /// How a matrix of these classes (MlbClass bits) is stored.
-  WeightType weight_type(std::uint32_t classes) const {
-    return (q8_mask & classes) != 0 ? WeightType::q8_0 : weight_type();
+  /// How a matrix of this class is stored. An embedding that is the classifier too belongs to both classes.
+  WeightType weight_type(MlbClass c) const {
+    const std::uint32_t bits = c == kClassEmb && shared_classifier != 0 ? kClassEmb | kClassCls : c;
+    return c == kClassNone || (q8_mask & bits) != 0 ? WeightType::q8_0 : weight_type();
   }
 
   bool operator==(const MlbHeader&) const = default;

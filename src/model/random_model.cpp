@@ -221,7 +221,7 @@ Filling scales(const MlbArray& a) {
 
 /// Floats: the taps of a convolution are 1/4, biases and the parameters of the decay 0, norms 1.
 Filling floats(const MlbArray& a) {
-  const std::string_view name = a.tensor;
+  const std::string_view name = a.tensor->name;
   const bool zero = name == "bq" || name == "bk" || name == "bv" || name == "dt_bias" || name == "A_log";
   return {a.offset, a.size, 0,
           0x0000000100000001u * (zero              ? 0u
