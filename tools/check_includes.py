@@ -28,8 +28,8 @@ OWN_MATH = {
     "src/base/math.h",
     "src/base/math.cpp",
     "src/base/float_math.inl.h",
-    "src/chat/jinja/operators.cpp",
-    "src/chat/jinja/text_filters.cpp",
+    "src/jinja/operators.cpp",
+    "src/jinja/text_filters.cpp",
 }
 C_HEADERS = {"stddef.h", "stdint.h", "stdbool.h"}
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "chat/jinja/interpreter.h"
-#include "chat/jinja/parser.h"
+#include "jinja/interpreter.h"
+#include "jinja/parser.h"
 
 namespace krafla {
 namespace {

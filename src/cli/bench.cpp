@@ -13,9 +13,10 @@
 #include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
+#include "eval/model_shapes.h"
 #include "eval/plot.h"
+#include "eval/random_model.h"
 #include "eval/speed.h"
-#include "model/random_model.h"
 
 namespace krafla::cli {
 namespace {
@@ -83,10 +84,12 @@ Model open(const BenchOptions& o, Context& context) {
   }
   const ModelShape& shape = find_shape(o.shape);
   Mlb outline;
-  outline.header = shape.header;
-  for (const std::uint8_t flags : shape.flags()) outline.layers.emplace_back().flags = flags;
-  check_size(o, "--shape " + o.shape, outline, static_cast<double>(shape_size(shape, o.type).bytes));
-  return random_model(shape, o.type, context.threads);
+  outline.header = shape.header(o.type);
+  const std::vector<std::uint8_t> flags = shape.flags();
+  for (const std::uint8_t layer : flags) outline.layers.emplace_back().flags = layer;
+  const ModelSize size = model_size(outline.header, flags, shape.name);
+  check_size(o, "--shape " + o.shape, outline, static_cast<double>(size.bytes));
+  return random_model(outline.header, flags, shape.name, context.threads);
 }
 
 void save(const std::string& path, Bytes bytes) {

@@ -12,7 +12,8 @@
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "cli/text.h"
-#include "model/digest.h"
+#include "eval/all_logits.h"
+#include "eval/verify.h"
 
 namespace krafla::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/compute.h"
-#include "model/digest.h"
+#include "eval/verify.h"
 
 namespace krafla::cli {
 

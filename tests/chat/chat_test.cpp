@@ -58,5 +58,24 @@ TEST(Chat, UnknownTemplatesAreRefusedWithTheWayOut) {
   }
 }
 
+std::string repeated(std::string_view text, int n) {
+  std::string all;
+  for (int i = 0; i < n; ++i) all += text;
+  return all;
+}
+
+/// A few thousand messages, a message of some megabytes stay far from them.
+TEST(Chat, LongConversationsFitTheLimitsOfTemplates) {
+  ChatInput input;
+  for (int i = 0; i < 1500; ++i) {
+    input.messages.push_back({{"role", "user"}, {"content", repeated("Tell me more. ", 20)}});
+    input.messages.push_back({{"role", "assistant"}, {"content", repeated("It is so.\n", 40)}});
+  }
+  input.messages.push_back(
+      {{"role", "user"}, {"content", repeated("a long line of text <|im_end|>\n", 100000)}});
+  for (const BuiltinTemplate& builtin : builtin_templates())
+    EXPECT_GT(ChatTemplate(builtin.name).render(input).text.size(), 3'000'000u) << builtin.name;
+}
+
 }  // namespace
 }  // namespace krafla

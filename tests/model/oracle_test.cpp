@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "model/digest.h"
+#include "eval/all_logits.h"
+#include "eval/verify.h"
 
 namespace krafla {
 namespace {

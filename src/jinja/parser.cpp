@@ -1,9 +1,9 @@
-#include "chat/jinja/parser.h"
+#include "jinja/parser.h"
 
 #include <utility>
 
 #include "base/error.h"
-#include "chat/jinja/expression_parser.h"
+#include "jinja/expression_parser.h"
 
 namespace krafla::jinja {
 namespace {

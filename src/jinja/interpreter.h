@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "chat/jinja/ast.h"
-#include "chat/jinja/value.h"
+#include "jinja/ast.h"
+#include "jinja/value.h"
 
 namespace krafla::jinja {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "chat/jinja/value.h"
+#include "jinja/value.h"
 
 namespace krafla::jinja {
 namespace {

@@ -1,4 +1,4 @@
-#include "chat/jinja/value.h"
+#include "jinja/value.h"
 
 #include <algorithm>
 #include <charconv>

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "chat/jinja/ast.h"
-#include "chat/jinja/lexer.h"
+#include "jinja/ast.h"
+#include "jinja/lexer.h"
 
 namespace krafla::jinja {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "chat/jinja/interpreter.h"
+#include "jinja/interpreter.h"
 
 namespace krafla::jinja {
 namespace {

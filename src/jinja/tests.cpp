@@ -1,6 +1,6 @@
 // The tests behind `is`.
 #include "base/error.h"
-#include "chat/jinja/interpreter.h"
+#include "jinja/interpreter.h"
 
 namespace krafla::jinja {
 namespace {

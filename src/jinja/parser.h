@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "chat/jinja/ast.h"
+#include "jinja/ast.h"
 
 namespace krafla::jinja {
 

@@ -1,11 +1,11 @@
-#include "chat/jinja/lexer.h"
+#include "jinja/lexer.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "base/error.h"
-#include "chat/jinja/text.h"
+#include "jinja/text.h"
 
 namespace krafla::jinja {
 namespace {

@@ -1,10 +1,8 @@
-// A digest of logits: the same on every machine, thread count and instruction set, so that anyone can check
-// an installation.
+// The logits at every position of a text, row by row.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,21 +10,9 @@
 
 namespace krafla {
 
-/// FNV-1a (64 bit) over the floats' little-endian bytes; every NaN counts as 0x7fc00000.
-class Digest {
- public:
-  void add(std::span<const float> values);
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325u;
-};
-
-/// Whether one of these is a NaN.
-bool has_nan(std::span<const float> values);
-
-/// Logits at every position of `ids`, `chunk` positions a forward call, handed over row by row (vocab floats
-/// each); only a few rows are held at a time.
+/// Runs `ids` from an empty context, `chunk` positions per forward call, and calls sink(row) with the logits
+/// of each position in turn: vocab floats, valid during the call. Holds 16 rows at a time. `chunk` changes no
+/// bit.
 template <class Sink>
 void all_logits(const Model& model, Context& context, KvType kv, std::span<const std::int32_t> ids,
                 std::size_t chunk, Sink&& sink) {
@@ -46,14 +32,5 @@ void all_logits(const Model& model, Context& context, KvType kv, std::span<const
     }
   }
 }
-
-/// What `krafla verify` says of a model.
-struct Verification {
-  std::uint64_t digest;
-  std::optional<std::size_t> first_nan;  ///< the first position with a NaN among its logits
-  std::int32_t nan_token = 0;            ///< the token at that position
-};
-/// ids (i*7919 + 1) mod vocab for i < min(max_seq, 150), all logits, KV cache in f16.
-Verification verify(const Model& model, Context& context);
 
 }  // namespace krafla

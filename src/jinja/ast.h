@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "chat/jinja/value.h"
+#include "jinja/value.h"
 
 namespace krafla::jinja {
 

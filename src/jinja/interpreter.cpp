@@ -1,4 +1,4 @@
-#include "chat/jinja/interpreter.h"
+#include "jinja/interpreter.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,11 +1,22 @@
 // Templates that would take all memory, time or stack end with an error, and soon.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
-#include "chat/chat_template.h"
+#include "jinja/interpreter.h"
+#include "jinja/parser.h"
 
 namespace krafla {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A template's text, with `m`, a user's text or what else a JSON value is.
+std::string render(const std::string& text, const Json& m = nullptr) {
+  const jinja::Body body = jinja::parse(text);
+  return jinja::Interpreter().render(body, {{"m", jinja::from_json(m, true)}}).bytes;
+}
 
 std::string repeat(std::string_view text, int n) {
   std::string all;
@@ -15,8 +26,7 @@ std::string repeat(std::string_view text, int n) {
 
 std::string error_of(const std::string& text) {
   try {
-    const Prompt prompt = ChatTemplate(text).render({});
-    return fmt::format("rendered {} bytes", prompt.text.size());
+    return fmt::format("rendered {} bytes", render(text).size());
   } catch (const Error& e) {
     EXPECT_EQ(e.status(), ML_E_FORMAT) << e.what();
     return e.what();
@@ -61,9 +71,8 @@ TEST(JinjaLimits, NestingOfEveryKind) {
         std::string::npos)
         << kind.before << kind.open << kind.close;
   // As deep as is allowed, it renders.
-  for (const int n : {10, 60, 90})
-    EXPECT_EQ(ChatTemplate(nested("{{ ", "(", n, "1", ")", " }}")).render({}).text, "1");
-  EXPECT_EQ(ChatTemplate("{{ 1" + repeat(" + 1", 150) + " }}").render({}).text, "151");
+  for (const int n : {10, 60, 90}) EXPECT_EQ(render(nested("{{ ", "(", n, "1", ")", " }}")), "1");
+  EXPECT_EQ(render("{{ 1" + repeat(" + 1", 150) + " }}"), "151");
 }
 
 TEST(JinjaLimits, Values) {
@@ -182,33 +191,17 @@ TEST(JinjaLimits, Memory) {
         std::string("{{ ([1] * 3000000) | tojson(separators=('x' * 200, 'y')) }}")})
     EXPECT_FALSE(error_of(t).starts_with("rendered")) << t << ": " << error_of(t);
   // The marks of a user's text, character by character.
-  ChatInput input;
-  input.messages.push_back({{"role", "user"}, {"content", "u"}});
-  const ChatTemplate marks(
-      "{% set ns = namespace(v=messages[0].content ~ 'x') %}{% for i in range(24) %}{% set ns.v = ns.v + "
-      "ns.v %}{% endfor %}");
-  EXPECT_THROW(marks.render(input), Error);
+  EXPECT_THROW(
+      render("{% set ns = namespace(v=m ~ 'x') %}{% for i in range(24) %}{% set ns.v = ns.v + ns.v %}"
+             "{% endfor %}",
+             "u"),
+      Error);
 }
 
-/// What is far from the limits: a few thousand messages, a message of some megabytes.
-TEST(JinjaLimits, LongConversationsFit) {
-  ChatInput input;
-  for (int i = 0; i < 1500; ++i) {
-    input.messages.push_back({{"role", "user"}, {"content", repeat("Tell me more. ", 20)}});
-    input.messages.push_back({{"role", "assistant"}, {"content", repeat("It is so.\n", 40)}});
-  }
-  input.messages.push_back(
-      {{"role", "user"}, {"content", repeat("a long line of text <|im_end|>\n", 100000)}});
-  for (const BuiltinTemplate& builtin : builtin_templates())
-    EXPECT_GT(ChatTemplate(builtin.name).render(input).text.size(), 3'000'000u) << builtin.name;
-}
-
-TEST(JinjaLimits, DeepMessages) {
-  ChatInput input;
-  nlohmann::ordered_json deep = 1;
-  for (int i = 0; i < 1000; ++i) deep = nlohmann::ordered_json::array({std::move(deep)});
-  input.messages.push_back({{"role", "user"}, {"content", std::move(deep)}});
-  EXPECT_THROW(ChatTemplate("{{ messages | tojson }}").render(input), Error);
+TEST(JinjaLimits, DeepValues) {
+  Json deep = 1;
+  for (int i = 0; i < 1000; ++i) deep = Json::array({std::move(deep)});
+  EXPECT_THROW(render("{{ m | tojson }}", deep), Error);
 }
 
 }  // namespace

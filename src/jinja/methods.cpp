@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "chat/jinja/interpreter.h"
+#include "jinja/interpreter.h"
 
 namespace krafla::jinja {
 namespace {

@@ -1,8 +1,8 @@
-#include "chat/jinja/expression_parser.h"
+#include "jinja/expression_parser.h"
 
 #include <charconv>
 
-#include "chat/jinja/interpreter.h"
+#include "jinja/interpreter.h"
 
 namespace krafla::jinja {
 

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "chat/jinja/text.h"
+#include "jinja/text.h"
 
 namespace krafla::jinja {
 

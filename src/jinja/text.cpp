@@ -1,4 +1,4 @@
-#include "chat/jinja/text.h"
+#include "jinja/text.h"
 
 #include <algorithm>
 

@@ -1,7 +1,10 @@
-#include "model/digest.h"
+#include "eval/verify.h"
 
 #include <algorithm>
 #include <bit>
+#include <vector>
+
+#include "eval/all_logits.h"
 
 namespace krafla {
 
