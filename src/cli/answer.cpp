@@ -52,7 +52,7 @@ std::string check_seed(const std::string& text) {
 }
 
 void add_sampling_options(CLI::App& command, AnswerOptions& options) {
-  SamplingOptions& sampling = options.generate.sampling;
+  SamplingOptions& sampling = options.request.sampling;
   const char* group = "Sampling (defaults: the model's JSON, else the value given here)";
   command
       .add_option("--temperature,--temp", options.temperature,
@@ -102,14 +102,14 @@ void add_answer_options(CLI::App& command, AnswerOptions& options) {
                   "The .mlt file; the default is the one beside the model")
       ->check(not_empty);
   command
-      .add_option("--ctx", options.generate.context,
+      .add_option("--ctx", options.request.context,
                   "Positions of prompt and answer at most; the default is the model's max_seq")
       ->check(count);
   command
-      .add_option("-n,--max-tokens", options.generate.max_tokens,
+      .add_option("-n,--max-tokens", options.request.max_tokens,
                   "Tokens of the answer at most; the default is what the context holds")
       ->check(count);
-  add_kv_option(command, options.generate.kv);
+  add_kv_option(command, options.kv);
   add_sampling_options(command, options);
 }
 
@@ -123,7 +123,7 @@ AnswerModel::AnswerModel(const AnswerOptions& options)
       tokenizer(open_tokenizer(mlt, model, mlt == files.mlt ? info.control_ids : std::nullopt)) {}
 
 SamplingOptions sampling_of(const AnswerOptions& options, const SamplingDefaults& model) {
-  SamplingOptions out = options.generate.sampling;
+  SamplingOptions out = options.request.sampling;
   out.temperature = options.temperature.value_or(model.temperature.value_or(kTemperature));
   out.top_k = options.top_k.value_or(model.top_k.value_or(kTopK));
   out.top_p = options.top_p.value_or(model.top_p.value_or(kTopP));

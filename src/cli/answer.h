@@ -10,7 +10,7 @@
 #include "chat/chat_template.h"
 #include "chat/parse_answer.h"
 #include "cli/compute.h"
-#include "engine/generate.h"
+#include "engine/engine.h"
 #include "engine/model_files.h"
 
 namespace krafla::cli {
@@ -20,7 +20,8 @@ struct AnswerOptions {
   std::string system, tokenizer, chat_template, tools;
   std::optional<float> temperature, top_p, min_p, repetition_penalty;  // unset: the model's
   std::optional<int> top_k;
-  GenerateOptions generate;
+  KvType kv = KvType::f16;
+  Request request;
 };
 
 /// Declares MODEL and all options that say how to answer.

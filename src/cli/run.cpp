@@ -61,58 +61,63 @@ std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& 
     input.messages.push_back({{"role", "user"}, {"content", text}});
   }
   const Prompt prompt = chat.render(input);
-  options.generate.shown = answer_markers(answer_style(loaded.info, prompt, !options.tools.empty()));
+  options.request.visible_control_tokens =
+      answer_markers(answer_style(loaded.info, prompt, !options.tools.empty()));
   return loaded.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
 }
 
-void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens,
-                   const Generation& result, double open_seconds) {
+void print_timings(const Engine& engine, const Context& context, const Usage& usage, double open_seconds) {
   const double mb = 1e-6;
+  const Model& model = engine.model();
   std::fprintf(stderr, "open    %8.1f ms   %s, %.1f MB, kernels %s, threads %d\n", 1e3 * open_seconds,
                model.path().c_str(), mb * static_cast<double>(model.bytes().size()), context.kernels.name,
                context.threads.size());
-  std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.prompt_seconds,
-               counted(prompt_tokens, "token").c_str(),
-               tokens_per_second(prompt_tokens, result.prompt_seconds));
-  std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.answer_seconds,
-               counted(result.ids.size(), "token").c_str(),
-               tokens_per_second(result.ids.size(), result.answer_seconds));
+  std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * usage.prompt_seconds,
+               counted(usage.prompt_tokens, "token").c_str(),
+               tokens_per_second(usage.prompt_tokens, usage.prompt_seconds));
+  std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * usage.answer_seconds,
+               counted(usage.answer_tokens, "token").c_str(),
+               tokens_per_second(usage.answer_tokens, usage.answer_seconds));
   std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n",
-               mb * static_cast<double>(peak_memory()), mb * static_cast<double>(result.kv_bytes));
+               mb * static_cast<double>(peak_memory()), mb * static_cast<double>(engine.stats().kv_memory));
 }
 
 void run(RunOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const AnswerModel loaded(options);
   const double open_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  options.generate.sampling = sampling_of(options, loaded.info.sampling);
-  options.generate.end_ids = end_ids(loaded);
+  options.request.sampling = sampling_of(options, loaded.info.sampling);
+  options.request.end_ids = end_ids(loaded);
   std::string chat_template = find_template(options, loaded.info);
   if (options.raw) chat_template.clear();
-  options.generate.continues = chat_template.empty();
-  options.generate.cancelled = interrupted;
-  options.generate.on_text = write_out;
-  const std::vector<std::int32_t> prompt = encode_prompt(options, loaded, chat_template);
+  options.request.is_continuation = chat_template.empty();
+  options.request.cancelled = interrupted;
+  options.request.prompt = encode_prompt(options, loaded, chat_template);
+  EngineOptions engine_options{.kv = options.kv, .cache_bytes = 0};
   std::optional<Mli> importance;
   std::optional<ImportanceObserver> observer;
   std::optional<OutputFile> importance_file;
   if (!options.imatrix.empty()) {
-    options.generate.observer = &observer.emplace(importance.emplace(start_importance(loaded.model)));
+    engine_options.observer = &observer.emplace(importance.emplace(start_importance(loaded.model)));
     check_not_input("--imatrix", options.imatrix, loaded.files,
                     {loaded.mlt, options.prompt_file.value_or(""), options.messages_file.value_or(""),
                      options.tools, options.chat_template});
     importance_file.emplace(options.imatrix);
   }
   const InterruptibleAnswer interruptible;
-  const Generation result =
-      generate(loaded.model, loaded.tokenizer, *loaded.context, prompt, options.generate);
+  Engine engine(loaded.model, loaded.tokenizer, *loaded.context, engine_options);
+  Finish finish = Finish::stop;
+  const Usage usage = generate(engine, options.request, [&](const Event& event) {
+    write_out(event.text);
+    if (event.kind == Event::Kind::finished) finish = event.finish;
+  });
   write_out("\n");
   if (importance) {
     check_mli_measured(*importance, loaded.model.path());
     write_mli(*importance_file, options.imatrix, *importance);
   }
-  if (options.verbose) print_timings(*loaded.context, loaded.model, prompt.size(), result, open_seconds);
-  if (result.finish == Finish::cancelled) throw CLI::RuntimeError(kInterrupted);
+  if (options.verbose) print_timings(engine, *loaded.context, usage, open_seconds);
+  if (finish == Finish::cancelled) throw CLI::RuntimeError(kInterrupted);
 }
 
 }  // namespace

@@ -85,8 +85,9 @@ std::vector<std::size_t> tiled_values(const MlbHeader& h, std::size_t first, std
 }
 
 /// Rows as the .mlb wants them.
-SourceTensor prepared(SourceTensor t, const MlbHeader& h, std::string_view target, GgufRows rows) {
-  if (rows == GgufRows::halves) t = heads_from_halves(std::move(t), h, target);
+SourceTensor prepared(SourceTensor t, const MlbHeader& h, const MlbTensor& tensor, GgufRows rows) {
+  const std::string_view target = tensor.name;
+  if (rows == GgufRows::halves) t = heads_from_halves(std::move(t), h, tensor);
   if (target == "A_log") t = log_of_negated(std::move(t));
   if (!h.has_linear() || h.lin_v_heads == h.lin_k_heads) return t;
   const std::size_t queries_and_keys = 2 * std::size_t{h.lin_k_heads} * h.lin_k_dim;
@@ -108,14 +109,12 @@ std::set<std::string, std::less<>> map_tensors(const Gguf& gguf, std::span<const
   std::set<std::string, std::less<>> used;
   for (const MlbArray& a : mlb_layout(h, plan.flags, kMost, gguf.name)) {
     if (a.kind == MlbKind::flags) continue;
-    const std::string_view target = a.tensor;
-    const TensorName* row =
-        find_tensor_name(own, target == "wg" ? "wq" : target);  // one tensor holds both, as in Hugging Face's
+    const TensorName* row = find_tensor_name(own, a.tensor->name);
     if (row == nullptr || row->gguf == nullptr)
       fail(ML_E_UNSUPPORTED, "{}: this architecture has no tensor for {}", gguf.name, a.name());
     const std::string source = with_layer(row->gguf, a.layer);
     const bool first = used.insert(source).second;
-    const std::uint64_t n_rows = h.attn_gate != 0 && (target == "wq" || target == "wg") ? 2 * a.rows : a.rows;
+    const std::uint64_t n_rows = holds_query_and_gate(h, *a.tensor) ? 2 * a.rows : a.rows;
     const GgufTensor* t = gguf.tensor(source);
     if (t == nullptr) {
       if (first) missing.push_back(source);
@@ -126,7 +125,7 @@ std::set<std::string, std::less<>> map_tensors(const Gguf& gguf, std::span<const
     } else if (!can_dequantize(*t->type)) {
       if (first) unread.push_back(fmt::format("{} is {}", source, t->type->name));
     } else {
-      plan.tensors.emplace(a.name(), prepared(source_of(gguf, *t), h, target, rows));
+      plan.tensors.emplace(a.name(), prepared(source_of(gguf, *t), h, *a.tensor, rows));
     }
   }
   if (!missing.empty())

@@ -214,13 +214,11 @@ void refuse_settings(const HfConfig& config) {
 
 // --- tensors ---
 
-bool is_norm(std::string_view target) { return target.ends_with("_norm"); }
-
 /// The name of an array's tensor in the checkpoint.
 std::string source_name(const HfCheckpoint& checkpoint, std::span<const TensorName> own, const MlbArray& a) {
-  const std::string_view target = a.tensor;
-  if (target == "wcls") return checkpoint.lm_head().empty() ? "lm_head.weight" : checkpoint.lm_head();
-  const TensorName* row = find_tensor_name(own, target == "wg" ? "wq" : target);
+  if (a.tensor->q8_class == kClassCls)
+    return checkpoint.lm_head().empty() ? "lm_head.weight" : checkpoint.lm_head();
+  const TensorName* row = find_tensor_name(own, a.tensor->name);
   if (row == nullptr)
     fail(ML_E_UNSUPPORTED, "{}: {} has no tensor for {}", checkpoint.folder(),
          checkpoint.config().model_type(), a.name());
@@ -229,17 +227,16 @@ std::string source_name(const HfCheckpoint& checkpoint, std::span<const TensorNa
 
 /// The shape that the tensor of an array has in the checkpoint.
 std::vector<std::uint64_t> source_shape(const MlbHeader& h, const MlbArray& a) {
-  const std::string_view target = a.tensor;
-  if (target == "lconv") return {a.rows, 1, a.cols};
-  if (h.attn_gate != 0 && (target == "wq" || target == "wg")) return {2 * a.rows, a.cols};
+  if (a.tensor->name == "lconv") return {a.rows, 1, a.cols};
+  if (holds_query_and_gate(h, *a.tensor)) return {2 * a.rows, a.cols};
   if (a.quantized()) return {a.rows, a.cols};
   return {a.cols};
 }
 
 /// Rows as the .mlb wants them.
-SourceTensor prepared(SourceTensor t, const MlbHeader& h, std::string_view target, bool norms_plus_one) {
+SourceTensor prepared(SourceTensor t, const MlbHeader& h, const MlbTensor& target, bool norms_plus_one) {
   t = heads_from_halves(std::move(t), h, target);
-  if (norms_plus_one && is_norm(target)) t = plus_one(std::move(t));
+  if (norms_plus_one && target.name.ends_with("_norm")) t = plus_one(std::move(t));
   return t;
 }
 
@@ -375,7 +372,7 @@ void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, 
     } else if (!can_decode(*t->dtype)) {
       if (first) unread.push_back(fmt::format("{} is {}", name, t->dtype->name));
     } else {
-      plan.tensors.emplace(a.name(), prepared(checkpoint.source(*t), plan.header, a.tensor, norms_plus_one));
+      plan.tensors.emplace(a.name(), prepared(checkpoint.source(*t), plan.header, *a.tensor, norms_plus_one));
     }
   }
   if (!missing.empty())

@@ -38,17 +38,19 @@ SourceTensor interleave_heads(SourceTensor t, std::size_t head, std::size_t rota
   return vector ? pick_cols(std::move(t), std::move(order)) : pick_rows(std::move(t), order);
 }
 
-SourceTensor heads_from_halves(SourceTensor t, const MlbHeader& h, std::string_view target) {
+bool holds_query_and_gate(const MlbHeader& h, const MlbTensor& target) {
+  return h.attn_gate != 0 && (target.name == "wq" || target.name == "wg");
+}
+
+SourceTensor heads_from_halves(SourceTensor t, const MlbHeader& h, const MlbTensor& target) {
   const std::size_t head = h.head_size();
-  if (h.attn_gate != 0 && (target == "wq" || target == "wg")) {
+  if (holds_query_and_gate(h, target)) {
     std::vector<std::size_t> order(t.rows / 2);
     for (std::size_t i = 0; i < order.size(); ++i)
-      order[i] = i / head * 2 * head + i % head + (target == "wg" ? head : 0);
+      order[i] = i / head * 2 * head + i % head + (target.name == "wg" ? head : 0);
     t = pick_rows(std::move(t), order);
   }
-  constexpr std::string_view kRotated[] = {"wq", "wk", "bq", "bk", "q_norm", "k_norm"};
-  const bool rotated = std::find(std::begin(kRotated), std::end(kRotated), target) != std::end(kRotated);
-  return rotated ? interleave_heads(std::move(t), head, h.rotated()) : t;
+  return target.rotated ? interleave_heads(std::move(t), head, h.rotated()) : t;
 }
 
 SourceTensor log_of_negated(SourceTensor t) {

@@ -15,6 +15,7 @@ constexpr TensorName kCommon[] = {
     {"wq", "layers.{}.self_attn.q_proj.weight", "blk.{}.attn_q.weight"},
     {"wk", "layers.{}.self_attn.k_proj.weight", "blk.{}.attn_k.weight"},
     {"wv", "layers.{}.self_attn.v_proj.weight", "blk.{}.attn_v.weight"},
+    {"wg", "layers.{}.self_attn.q_proj.weight", "blk.{}.attn_q.weight"},  // wq's, which holds both
     {"wo", "layers.{}.self_attn.o_proj.weight", "blk.{}.attn_output.weight"},
     {"bq", "layers.{}.self_attn.q_proj.bias", "blk.{}.attn_q.bias"},
     {"bk", "layers.{}.self_attn.k_proj.bias", "blk.{}.attn_k.bias"},

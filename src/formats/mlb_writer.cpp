@@ -27,7 +27,7 @@ void MlbWriter::write_rows(std::size_t index, std::uint64_t row, std::uint64_t r
       d.size() != rows * d_row)
     fail(ML_E_ARG, "{}: {}: rows {} to {} with {} and {} bytes do not fit an array of {} × {}", path_,
          a.name(), row, row + rows, q.size(), d.size(), a.rows, a.cols);
-  if (a.kind == MlbKind::q8_0) {
+  if (a.type == WeightType::q8_0) {
     const std::size_t at = find_minus_128(q);
     const auto cols = static_cast<std::size_t>(a.cols);
     if (at < q.size()) fail_minus_128({a.name(), cols, q}, at + static_cast<std::size_t>(row) * cols, path_);

@@ -8,18 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-namespace krafla {
+#include "base/matrix.h"
 
-/// A quantized matrix as it lies in the mapped file: rows x cols, cols a multiple of 32; y[r] = sum over c of
-/// W[r][c] * x[c].
-struct Matrix {
-  const uint8_t* q = nullptr;  ///< Q8_0: rows*cols int8; Q4_0: rows*cols/2 bytes
-  const void* d = nullptr;     ///< rows*cols/32 scales, f32 or f16
-  size_t rows = 0;
-  size_t cols = 0;
-  bool q4 = false;
-  bool d_f16 = false;
-};
+namespace krafla {
 
 enum class KvType : uint8_t { f16, f32, q8_0 };
 
@@ -114,7 +105,7 @@ struct Kernels {
   size_t (*gemm_scratch)(size_t cols);
   /// What gemm() cannot exceed: `rounds` times the inner products of a full tile, from the first cache level,
   /// without scales, packing or memory. Returns the multiply-adds done; the caller takes the time.
-  size_t (*multiply_add_peak)(bool q4, size_t rounds);
+  size_t (*multiply_add_peak)(WeightType type, size_t rounds);
   /// The row's weights as floats, times scale unless scale is 0.
   void (*dequantize_row)(const Matrix& w, size_t row, float scale, float* out);
 

@@ -20,11 +20,13 @@ static_assert(FLT_EVAL_METHOD == 0, "floats must not be kept wider");
 namespace krafla {
 namespace {
 
+using enum WeightType;
+
 constexpr int kLanes = 8;  // of F and I
 constexpr int kWide = 16;  // of W and WI: the rows of a tile
 
-template <bool q4>
-constexpr size_t block_bytes = q4 ? 16 : 32;  // of a block of 32 weights in the file
+template <WeightType type>
+constexpr size_t block_bytes = type == q4_0 ? 16 : 32;  // of a block of 32 weights in the file
 
 /// Eight blocks of a quantized activation row, one for each lane of A3. Extra: what the instruction set wants
 /// beside the quants, in bytes a multiple of 64, or nothing. One pointer and constants reach everything: a

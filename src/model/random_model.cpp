@@ -209,19 +209,19 @@ constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
 std::uint64_t repeated(std::uint16_t half) { return 0x0001000100010001u * half; }
 
 Filling quants(const MlbArray& a) {
-  return {a.offset, a.size, kAll, a.kind == MlbKind::q8_0 ? 0x0101010101010101u : 0};  // odd: never -128
+  return {a.offset, a.size, kAll, a.type == WeightType::q8_0 ? 0x0101010101010101u : 0};  // odd: never -128
 }
 
 /// Scales that give weights a deviation of some 0.02: odd int8 have one of 74, nibbles of 4.6. The lowest six
 /// bits vary.
 Filling scales(const MlbArray& a) {
-  const std::uint16_t base = float_to_f16(a.kind == MlbKind::q8_0 ? 0.02F / 74 : 0.02F / 4.6F) & 0xffc0;
+  const std::uint16_t base = float_to_f16(a.type == WeightType::q8_0 ? 0.02F / 74 : 0.02F / 4.6F) & 0xffc0;
   return {a.d_offset, a.d_size, repeated(0x003f), repeated(base)};
 }
 
 /// Floats: the taps of a convolution are 1/4, biases and the parameters of the decay 0, norms 1.
 Filling floats(const MlbArray& a) {
-  const std::string_view name = a.tensor;
+  const std::string_view name = a.tensor->name;
   const bool zero = name == "bq" || name == "bk" || name == "bv" || name == "dt_bias" || name == "A_log";
   return {a.offset, a.size, 0,
           0x0000000100000001u * (zero              ? 0u
@@ -258,7 +258,7 @@ struct Plan {
   std::vector<MlbArray> arrays;
   std::uint64_t bytes;
 
-  Plan(const ModelShape& shape, MatrixType type) {
+  Plan(const ModelShape& shape, WeightType type) {
     MlbHeader header = shape.header;
     header.wtype = static_cast<std::uint32_t>(type);
     header.scale_f16 = 1;
@@ -289,7 +289,7 @@ const ModelShape& find_shape(std::string_view name) {
   fail(ML_E_ARG, "{}: there is no such shape; there are {}", name, known);
 }
 
-ShapeSize shape_size(const ModelShape& shape, MatrixType type) {
+ShapeSize shape_size(const ModelShape& shape, WeightType type) {
   const Plan plan(shape, type);
   ShapeSize size{0, plan.bytes};
   for (const MlbArray& a : plan.arrays)
@@ -297,7 +297,7 @@ ShapeSize shape_size(const ModelShape& shape, MatrixType type) {
   return size;
 }
 
-Model random_model(const ModelShape& shape, MatrixType type, ThreadPool& threads) {
+Model random_model(const ModelShape& shape, WeightType type, ThreadPool& threads) {
   const Plan plan(shape, type);
   if (plan.bytes > std::numeric_limits<std::size_t>::max())
     fail(ML_E_MEMORY, "{}: {} bytes are too many here", shape.name, plan.bytes);

@@ -36,11 +36,11 @@ struct ShapeSize {
   std::uint64_t parameters;
   std::uint64_t bytes;  ///< of its .mlb
 };
-ShapeSize shape_size(const ModelShape& shape, MatrixType type);
+ShapeSize shape_size(const ModelShape& shape, WeightType type);
 
 /// A model of that shape and size in memory. The same on every machine and with any number of threads: quants
 /// are uniform (odd in Q8_0), scales give weights of about 0.02, norms are 1, biases 0. ML_E_MEMORY if there
 /// is no address space for it.
-Model random_model(const ModelShape& shape, MatrixType type, ThreadPool& threads);
+Model random_model(const ModelShape& shape, WeightType type, ThreadPool& threads);
 
 }  // namespace krafla

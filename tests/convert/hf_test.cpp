@@ -82,7 +82,7 @@ TEST(HuggingFace, ConvertsWithAnyKernelsAndThreads) {
       options.kernels = find_kernels(*isa);
       if (options.kernels == nullptr) continue;
       options.threads = threads;
-      options.storage.type = MatrixType::q4_0;
+      options.storage.type = WeightType::q4_0;
       const ConvertSummary s = convert_model(data_path("checkpoints/qwen3_5"), folder.file("x"), options);
       EXPECT_FALSE(std::filesystem::exists(s.paths.mlt));  // the folder has no tokenizer
       EXPECT_FALSE(s.notes.empty());

@@ -130,13 +130,13 @@ inline void transpose4(__m128i (&v)[4]) {
 }
 
 /// A tile's block as 8 groups of 4 columns, each [16 rows][4] bytes: nibbles or int8.
-template <bool q4>
+template <WeightType type>
 inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out) {
   for (int r = 0; r < 16; r += 4)
     for (int half = 0; half < 2; ++half) {
       __m128i v[4];
       for (int i = 0; i < 4; ++i) {
-        if constexpr (q4) {
+        if constexpr (type == q4_0) {
           const __m128i bytes = load_i(rows[r + i] + block * 16);
           v[i] = half == 0 ? low_nibbles(bytes) : high_nibbles(bytes);
         } else {
@@ -149,10 +149,10 @@ inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out)
 }
 
 /// A tile's block as 16 pairs of columns, each [16 rows][2] int16.
-template <bool q4>
+template <WeightType type>
 inline void pack_column_pairs(const uint8_t* const* rows, size_t block, uint8_t* out) {
   alignas(16) uint8_t bytes[16 * 32];
-  pack_columns<q4>(rows, block, bytes);
+  pack_columns<type>(rows, block, bytes);
   for (int g = 0; g < 8; ++g)
     for (int r = 0; r < 4; ++r) {  // four rows' four columns
       const __m128i v = load_i(bytes + g * 64 + r * 16);

@@ -120,10 +120,10 @@ inline void load_dwords(const uint8_t* const* rows, size_t offset, __m256i* v) {
 }
 
 /// Eight rows' blocks as eight groups of four columns: v[g] holds columns 4g .. 4g+3 of each row.
-template <bool q4>
+template <WeightType type>
 inline void load_columns(const uint8_t* const* rows, size_t block, __m256i (&v)[8]) {
-  load_dwords(rows, block * block_bytes<q4>, v);
-  if constexpr (q4) {
+  load_dwords(rows, block * block_bytes<type>, v);
+  if constexpr (type == q4_0) {
     const __m256i mask = _mm256_set1_epi8(15);
     unroll<4>([&](auto g) {
       v[g + 4] = _mm256_and_si256(_mm256_srli_epi16(v[g], 4), mask);
@@ -136,11 +136,11 @@ inline void load_columns(const uint8_t* const* rows, size_t block, __m256i (&v)[
 
 /// A tile's block as 8 groups of 4 columns, each [16 rows][4] bytes: nibbles, or int8 with the bits of `flip`
 /// inverted.
-template <bool q4>
+template <WeightType type>
 inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out, uint8_t flip) {
   for (int half = 0; half < 2; ++half) {
     __m256i v[8];
-    load_columns<q4>(rows + half * 8, block, v);
+    load_columns<type>(rows + half * 8, block, v);
     for (int g = 0; g < 8; ++g)
       store_i(out + (g * 2 + half) * 32, _mm256_xor_si256(v[g], _mm256_set1_epi8(static_cast<char>(flip))));
   }
@@ -154,7 +154,7 @@ inline void pack_column_pairs(const uint8_t* const* rows, size_t block, uint8_t*
       _mm256_add_epi8(first, _mm256_set1_epi16(0x0200));  // two bytes further; the -1 of a word stays
   for (int half = 0; half < 2; ++half) {
     __m256i v[8];
-    load_columns<false>(rows + half * 8, block, v);
+    load_columns<q8_0>(rows + half * 8, block, v);
     for (int g = 0; g < 8; ++g) {
       store_i(out + (g * 4 + half) * 32, _mm256_srai_epi16(_mm256_shuffle_epi8(v[g], first), 8));
       store_i(out + (g * 4 + 2 + half) * 32, _mm256_srai_epi16(_mm256_shuffle_epi8(v[g], second), 8));
