@@ -127,9 +127,9 @@ std::vector<CpuCache> cpu_caches() {
   }
 }
 
-std::size_t near_cache() {
+std::size_t l2_budget() {
   static const std::size_t bytes = [] {
-    constexpr std::size_t kMost = std::size_t{1} << 20;  // virtual machines may tell of more than there is
+    constexpr std::size_t kMost = std::size_t{1} << 20;  // virtual machines may claim more than there is
     for (const CpuCache& cache : cpu_caches())
       if (cache.level == 2)
         return std::min(kMost, cache.bytes / static_cast<std::size_t>(std::max(2, cache.shared_by)));

@@ -46,9 +46,9 @@ struct CpuCache {
 /// Level by level; empty where Linux does not say.
 std::vector<CpuCache> cpu_caches();
 
-/// What a thread may fill of its second cache level: half of it, or its share where several CPUs have it
-/// together, at most 1 MB; 256 KB where Linux does not say.
-std::size_t near_cache();
+/// Bytes of the second cache level that a thread may fill: half of it, or the thread's share where several CPUs
+/// have it together, at most 1 MB. 256 KB where Linux does not say.
+std::size_t l2_budget();
 
 /// Bytes that this process may still take without driving the machine, or a control group it is in, to its
 /// limit; 0 where Linux does not say.
