@@ -53,7 +53,7 @@ void gemm(benchmark::State& state, const Kernels* kernels, WeightType type) {
   const auto n = static_cast<std::size_t>(state.range(2));
   const Weights w(rows, cols, type);
   const auto x = activations(*kernels, cols, n);
-  AlignedArray<std::uint8_t> scratch(std::max(kernels->gemm_scratch(cols), near_cache()));
+  AlignedArray<std::uint8_t> scratch(std::max(kernels->gemm_scratch(cols), l2_budget()));
   std::vector<float> y(n * rows);
   for (auto _ : state) {
     kernels->gemm(w.view, 0, rows, x.data(), n, y.data(), rows, scratch.data(), scratch.size(), nullptr);

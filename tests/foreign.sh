@@ -95,8 +95,8 @@ wasm() {
   flags=(--target=wasm32-wasi -msimd128 -std=c++20 -O2 -ffp-contract=off -fno-math-errno -fno-exceptions
     -Wall -Wextra -Werror -Isrc -Iinclude)
   mkdir -p $to
-  clang++-19 "${flags[@]}" src/kernels/targets/{scalar,simd128}.cpp tests/kernels/kernel_sums.cpp \
-    -o $to/kernel_sums.wasm
+  clang++-19 "${flags[@]}" src/kernels/targets/{scalar,simd128}.cpp src/base/math.cpp \
+    tests/kernels/kernel_sums.cpp -o $to/kernel_sums.wasm
   same_sums wasm node --no-warnings tests/kernels/wasi.mjs $to/kernel_sums.wasm
 }
 

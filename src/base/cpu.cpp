@@ -127,7 +127,7 @@ std::vector<CpuCache> cpu_caches() {
   }
 }
 
-std::size_t near_cache() {
+std::size_t l2_budget() {
   static const std::size_t bytes = [] {
     constexpr std::size_t kMost = std::size_t{1} << 20;  // virtual machines may report too much
     for (const CpuCache& cache : cpu_caches())

@@ -48,7 +48,7 @@ std::vector<CpuCache> cpu_caches();
 
 /// How many bytes of the second cache level one thread may fill: half of it, or less if more CPUs share it,
 /// but at most 1 MB. 256 KB if Linux does not report the caches.
-std::size_t near_cache();
+std::size_t l2_budget();
 
 /// Bytes that this process can still allocate before the machine, or one of its control groups, reaches its
 /// limit; 0 if Linux does not report it.

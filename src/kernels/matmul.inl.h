@@ -5,7 +5,7 @@ inline size_t groups_of(size_t cols) { return (cols / 32 + 7) / 8; }
 
 size_t activation_bytes(size_t cols) { return groups_of(cols) * sizeof(Blocks8); }
 
-/// The largest magnitudes of n <= 8 blocks of 32, lane = block; NaN where a value is not finite.
+/// The largest magnitude of each of n <= 8 blocks of 32, a block per lane; NaN where a value is not finite.
 inline F largest_magnitudes(const float* x, size_t n) {
   const auto largest = [](size_t count, auto element) {  // t - t is NaN where t is not finite, else 0
     F top = set1(0.0f), bad = set1(0.0f);
@@ -23,8 +23,8 @@ inline F largest_magnitudes(const float* x, size_t n) {
   return largest(kLanes, [&](size_t i) { return most[i]; });
 }
 
-/// Blocks [0, n) of a group, n <= 8, by the page's rule: its d, q and minus8; d = NaN and q = 0 where a value
-/// is not finite.
+/// Quantizes blocks [0, n) of a group, n <= 8 (A3): its d, q and minus8. d = NaN and q = 0 where a value is
+/// not finite.
 inline void quantize_group(const float* x, size_t n, Blocks8& group) {
   const F amax = largest_magnitudes(x, n);
   const Mask tiny = lt(amax, set1(1e-30f)), not_finite = is_nan(amax);
@@ -78,8 +78,8 @@ inline F load_scales(const void* d, size_t i) {
     return load(static_cast<const float*>(d) + i);
 }
 
-/// The n < 8 scales from index i of `count` on, the other lanes 0. Reads a whole vector where the array is
-/// long enough.
+/// n < 8 scales of an array of `count`, from index i on; the other lanes are 0. Reads a whole vector where
+/// the array is long enough.
 template <bool f16, int n>
 inline F load_scales_tail(const void* d, size_t i, size_t count) {
   if (i + kLanes <= count) return select(lanes_between(0, 0, n), load_scales<f16>(d, i), set1(0.0f));
@@ -93,9 +93,9 @@ inline F load_scales_tail(const void* d, size_t i, size_t count) {
   return load(lanes);
 }
 
-/// Fetches what comes 4096 columns later, some rows: the processors' own prefetching is not enough
-/// (isa/README.md has figures). From `end` on the thread goes on `jump` bytes further; beyond the file it
-/// does no harm.
+/// Prefetches the weights 4096 columns later, some rows: the processor's own prefetching is not enough
+/// (docs/kernels.md has figures). After `end` the thread goes on `jump` bytes further. A prefetch beyond the
+/// file is harmless.
 template <WeightType type>
 inline void prefetch_ahead(const uint8_t* w, const uint8_t* end, ptrdiff_t jump) {
   const uint8_t* ahead = w + (type == q4_0 ? 2048 : 4096);
@@ -103,7 +103,7 @@ inline void prefetch_ahead(const uint8_t* w, const uint8_t* end, ptrdiff_t jump)
   unroll<type == q4_0 ? 2 : 4>([&](auto i) { __builtin_prefetch(ahead + i * 64); });
 }
 
-/// tail = blocks mod 8. Flat: g++ 12 may leave the conversion of scales a call.
+/// tail = blocks mod 8. Flat, or g++ 12 calls a function to convert scales.
 template <WeightType type, bool f16, int tail>
 __attribute__((flatten)) void gemv_rows(const Matrix& w, size_t row0, size_t row1, const Blocks8* x, float* y,
                                         const uint8_t* next) {
@@ -164,8 +164,8 @@ inline float scale_at(const Matrix& w, size_t i) {
   return w.d_f16 ? f16_to_float(static_cast<const uint16_t*>(w.d)[i]) : static_cast<const float*>(w.d)[i];
 }
 
-/// Eight consecutive scales from index i on, of which `count` lie in the row and the rest is any; all reads
-/// stay in the array.
+/// Eight consecutive scales from index i on; the lanes after the first `count` have any values. Reads nothing
+/// outside of the array.
 inline F load_scales_of(const Matrix& w, size_t i, size_t count) {
   if (i + kLanes <= w.rows * (w.cols / 32))
     return w.d_f16 ? load_scales<true>(w.d, i) : load_scales<false>(w.d, i);
@@ -174,11 +174,12 @@ inline F load_scales_of(const Matrix& w, size_t i, size_t count) {
   return load(lanes);
 }
 
-/// Packs a tile of rows from `row` on (the last row repeated where the range ends): blocks, of each 16 rows
-/// after another, and scales [blocks][rows]; both in the order in which multiply_tile() visits the blocks, by
-/// class (b mod 8), but read in the file's. A piece is fetched for each block.
+/// Packs a tile of rows from `row` on: for each block its weights, 16 rows after the other, and scales
+/// [blocks][rows]. The blocks are stored in the order in which multiply_tile() visits them, by class (b mod
+/// 8), but are read in the file's order. Where the range of rows ends, its last row is repeated. Prefetches a
+/// piece for each block.
 template <WeightType type>
-void pack_tile(const Matrix& w, size_t row, size_t row1, Ahead& ahead, uint8_t* tile, float* scales) {
+void pack_tile(const Matrix& w, size_t row, size_t row1, Prefetcher& ahead, uint8_t* tile, float* scales) {
   const size_t blocks = w.cols / 32;
   const uint8_t* rows[kOwnTileRows];
   size_t first[kOwnTileRows];
@@ -187,7 +188,7 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, Ahead& ahead, uint8_t* 
     first[r] = from * blocks;
     rows[r] = w.q + first[r] * block_bytes<type>;
   }
-  __asm__ volatile("" : : "r"(rows) : "memory");  // g++ 12 would hold the pointers in vectors
+  __asm__ volatile("" : : "r"(rows) : "memory");  // or g++ 12 would hold the pointers in vectors
   size_t place[kLanes];                           // of the class's first block
   for (size_t c = 0, at = 0; c < kLanes; at += (blocks + kLanes - 1 - c) / kLanes, ++c) place[c] = at;
   for (size_t b0 = 0; b0 < blocks; b0 += kLanes) {
@@ -208,16 +209,16 @@ void pack_tile(const Matrix& w, size_t row, size_t row1, Ahead& ahead, uint8_t* 
   }
 }
 
-/// T activation rows against a packed tile: y[t * y_stride + row of the tile]. A piece is fetched for each
+/// T activation rows times a packed tile: y[t * y_stride + row of the tile]. Prefetches a piece for each
 /// block.
 template <WeightType type, int T>
 __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const float* scales,
-                                                      const Blocks8* const* rows, size_t blocks, Ahead& ahead,
-                                                      float* y, size_t y_stride) {
+                                                      const Blocks8* const* rows, size_t blocks,
+                                                      Prefetcher& ahead, float* y, size_t y_stride) {
   constexpr int R = kTileVectors;
   const Blocks8* x[T];
   unroll<T>([&](auto t) { x[t] = rows[t]; });
-  // Every line of y is written once and is in no cache near: without this each store waits for its own.
+  // Every line of y is written once and is in no near cache: without this each store would wait for its line.
   unroll<T>([&](auto t) { unroll<R>([&](auto r) { __builtin_prefetch(y + t * y_stride + r * kWide, 1); }); });
   W lanes[kLanes][T][R];  // the lanes of A3
   for (int c = 0; c < kLanes; ++c) {
@@ -248,7 +249,7 @@ __attribute__((noinline, flatten)) void multiply_tile(const uint8_t* tile, const
 /// multiply_tile for `count` <= T rows.
 template <WeightType type, int T>
 inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales, const Blocks8* const* rows,
-                             size_t blocks, Ahead& ahead, float* y, size_t y_stride) {
+                             size_t blocks, Prefetcher& ahead, float* y, size_t y_stride) {
   if constexpr (T > 1) {
     if (count < T)
       return multiply_tile_by<type, T - 1>(count, tile, scales, rows, blocks, ahead, y, y_stride);
@@ -259,9 +260,11 @@ inline void multiply_tile_by(int count, const uint8_t* tile, const float* scales
 template <WeightType type>
 void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t n, float* y, size_t y_stride,
                uint8_t* scratch, size_t scratch_bytes, const uint8_t* after) {
-  // What comes next is fetched all along, as evenly as it goes: packing takes the time of some kPackRows
-  // activation rows. Where many are more than a near cache holds, which scratch is, each of them meets all
-  // the tiles in scratch before the next ones come; else a tile stays in the first level and they pass by.
+  // The weights that come next are prefetched as evenly as possible over packing and products. Packing a tile
+  // takes about as long as multiplying it by kPackRows activation rows. Where the activations are larger than
+  // scratch (the second cache level), each activation row is multiplied by as many packed tiles as scratch
+  // holds before the next row. Otherwise a tile stays in the first level and all activation rows are
+  // multiplied by it.
   constexpr size_t kMany = 64, kTogether = 8, kPackRows = 4;
   const size_t blocks = w.cols / 32;
   const size_t groups = groups_of(w.cols);
@@ -281,13 +284,13 @@ void gemm_rows(const Matrix& w, size_t row0, size_t row1, const void* x, size_t 
                                                   : 0) *
                               row_bytes;
     const size_t early = next_bytes * kPackRows / (kPackRows + n);
-    Ahead in_packing(next, early, tiles * blocks);
+    Prefetcher in_packing(next, early, tiles * blocks);
     for (size_t tile = 0; tile < tiles; ++tile) {
       uint8_t* const packed = scratch + tile * packed_bytes;
       pack_tile<type>(w, row + tile * kOwnTileRows, row1, in_packing, packed,
                       reinterpret_cast<float*>(packed + scales_at));
     }
-    Ahead in_products(next + early, next_bytes - early, tiles * calls * blocks);
+    Prefetcher in_products(next + early, next_bytes - early, tiles * calls * blocks);
     for (size_t i = 0; i < n;) {
       const int count = static_cast<int>(at_most(n - i, kTileActivations));
       const Blocks8* a[kTileActivations];
@@ -333,7 +336,7 @@ __attribute__((noinline, flatten)) size_t tile_rounds(size_t rounds) {
     __asm__ volatile(""
                      :
                      : "r"(&sums), "r"(&tile), "r"(&groups)
-                     : "memory");  // each round is computed, from what it may have changed
+                     : "memory");  // so that the compiler computes every round
   }
   return rounds * size_t{T} * R * kWide * 32;
 }

@@ -13,7 +13,7 @@ constexpr std::size_t kGemmRows = 4;
 }  // namespace
 
 std::size_t multiply_scratch(const Context& context, std::size_t cols) {
-  return std::max(context.kernels.gemm_scratch(cols), context.near_bytes);
+  return std::max(context.kernels.gemm_scratch(cols), context.l2_budget);
 }
 
 void multiply_rows(Context& context, int thread, const Matrix& w, std::size_t r0, std::size_t r1,

@@ -239,6 +239,13 @@ void sum_linear(const Kernels& k, Sum& sum) {
       for (std::size_t c = channels; c < stride; ++c) y[p * stride + c] = 0;  // the padding is anything
     sum.add(y);
   }
+  for (const std::size_t heads : {4u, 16u, 301u}) {
+    std::vector<float> beta = random.numbers(heads, 100, true), decay = random.numbers(heads, 20, true);
+    const std::vector<float> A_log = random.numbers(heads, 5, true), dt_bias = random.numbers(heads, 5, true);
+    k.delta_gates({heads, beta.data(), decay.data(), A_log.data(), dt_bias.data()});
+    sum.add(beta);
+    sum.add(decay);
+  }
   for (const std::size_t width : {5u, 16u, 32u}) {
     const std::size_t count = 5, dk = 24, stride = 2 * dk + width, padded = (width + 7) / 8 * 8;
     const std::vector<float> qkv = random.numbers(count * stride), gates = random.numbers(2 * count);

@@ -627,6 +627,33 @@ TEST_P(EachKernels, L2NormFollowsA7) {
     }
 }
 
+TEST_P(EachKernels, DeltaGatesFollowA7) {
+  const std::vector<float> odd = {0.0f,  -0.0f,  kInf,  -kInf, kNaN,   1e-40f,  -3e-42f, 0x1p-24f, -0x1p-25f,
+                                  20.0f, -20.0f, 88.8f, 89.0f, -87.4f, -103.0f, 3e38f,   -3e38f,   1.0f};
+  for (std::size_t heads = 1; heads <= 35; ++heads)
+    for (std::size_t shift = 0; shift < odd.size(); ++shift) {
+      // a, A_log and dt_bias meet each other's odd values in turn; one of them at a time is random.
+      std::vector<float> beta(heads), decay(heads), A_log = random_floats(heads, rng_),
+                                                    dt_bias = random_floats(heads, rng_);
+      for (std::size_t i = 0; i < heads; ++i) {
+        beta[i] = decay[i] = odd[i % odd.size()];
+        if (i % 3 != 0) A_log[i] = odd[(i + shift) % odd.size()];
+        if (i % 3 != 1) dt_bias[i] = odd[(i + shift * 5) % odd.size()];
+      }
+      std::vector<float> want_beta, want_decay;
+      for (std::size_t i = 0; i < heads; ++i) {
+        const float x = decay[i] + dt_bias[i];
+        const float softplus = (x != x || x > 0 ? x : 0.0f) + math::log1p(math::exp(-std::fabs(x)));
+        want_beta.push_back(1 / (1 + math::exp(-beta[i])));
+        want_decay.push_back(math::exp(-math::exp(A_log[i]) * softplus));
+      }
+      for (std::vector<float>* v : {&beta, &decay, &want_beta, &want_decay}) v->push_back(7.0f);  // canaries
+      kernels_->delta_gates({heads, beta.data(), decay.data(), A_log.data(), dt_bias.data()});
+      expect_same(beta, want_beta, "beta");
+      expect_same(decay, want_decay, "decay");
+    }
+}
+
 TEST_P(EachKernels, DeltaRuleFollowsA7) {
   for (const std::size_t dk : {1u, 5u, 16u, 128u})
     for (const std::size_t width : {1u, 4u, 8u, 12u, 16u, 20u, 24u, 31u, 32u})

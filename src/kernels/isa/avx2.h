@@ -80,9 +80,9 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
         const __m256i xv = broadcast4(x[t][g].q[c] + i * 4);
         low[t] = _mm256_add_epi16(low[t], _mm256_maddubs_epi16(w0, xv));
         high[t] = _mm256_add_epi16(high[t], _mm256_maddubs_epi16(w1, xv));
-        if (i % 2 == 1) {  // every time was slower
-          settle(low[t]);
-          settle(high[t]);
+        if (i % 2 == 1) {  // every i was slower
+          pin_to_register(low[t]);
+          pin_to_register(high[t]);
         }
       });
     });
@@ -97,8 +97,8 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
         const __m256i xv = broadcast4(x[t][g].extra.wide[c] + i * 2);
         low[t] = _mm256_add_epi32(low[t], _mm256_madd_epi16(w0, xv));
         high[t] = _mm256_add_epi32(high[t], _mm256_madd_epi16(w1, xv));
-        settle(low[t]);
-        settle(high[t]);
+        pin_to_register(low[t]);
+        pin_to_register(high[t]);
       });
     });
     unroll<T>([&](auto t) {

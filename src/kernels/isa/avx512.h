@@ -79,7 +79,7 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
           acc[t][r] = _mm512_add_epi16(acc[t][r], _mm512_maddubs_epi16(w[r], xv));
         else
           acc[t][r] = _mm512_add_epi32(acc[t][r], _mm512_madd_epi16(w[r], xv));
-        settle(acc[t][r]);
+        pin_to_register(acc[t][r]);
       });
     });
   });

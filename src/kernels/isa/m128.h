@@ -44,7 +44,7 @@ inline void store_bytes(uint8_t* p, I4 a) {
   const int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
   __builtin_memcpy(p, &bytes, 4);
 }
-constexpr bool kConvertsHalves = false;  // it takes a dozen instructions
+constexpr bool kConvertsHalves = false;  // a dozen instructions
 /// As f16_to_float() does it.
 inline F4 load4_f16(const uint16_t* p) {
   const __m128i h =
@@ -174,7 +174,7 @@ inline __attribute__((always_inline)) void pair_isums(const uint8_t* tile, X x, 
       const __m128i xv = broadcast4(x(t, i));
       unroll<4>([&](auto r) {
         acc[t][r] = _mm_add_epi32(acc[t][r], _mm_madd_epi16(load_i(tile + i * 64 + r * 16), xv));
-        settle(acc[t][r]);
+        pin_to_register(acc[t][r]);
       });
     });
   });

@@ -71,7 +71,7 @@ inline void transpose(F (&v)[8]) {
   transpose8(t);
   for (int i = 0; i < 8; ++i) v[i] = _mm256_castsi256_ps(t[i]);
 }
-constexpr bool kConvertsHalves = true;  // an instruction does
+constexpr bool kConvertsHalves = true;  // one instruction
 inline F load_f16(const uint16_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
@@ -183,7 +183,7 @@ inline void pack_int16(const int8_t (&q)[8][32], int16_t (&wide)[8][32]) {
             _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(&q[0][0] + i))));
 }
 
-/// Two neighbouring Q4_0 blocks of a row; of the second one nothing is read where the row has but n.
+/// Two neighbouring Q4_0 blocks of a row. n = 1: the row ends after the first, and the second is not read.
 template <int n>
 inline __m256i load_pair(const uint8_t* w) {
   if constexpr (n >= 2)

@@ -5,7 +5,7 @@ struct WI {
   __m512i v;
 };
 
-constexpr int kProductVectors = 4;  // W of a product in attention: three queries have 12 sums
+constexpr int kProductVectors = 4;  // of a product in attention: three queries have 12 sums
 
 inline W set16(float x) { return _mm512_set1_ps(x); }
 inline __mmask16 lt(W a, W b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }

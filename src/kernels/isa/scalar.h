@@ -4,7 +4,7 @@
 
 #include "kernels/isa/lanes.h"
 
-// ---- A3: the activation row needs nothing beside its int8 quants.
+// ---- A3: no Extra.
 struct Extra {};
 using Blocks8 = EightBlocks<Extra>;
 inline void pack_extra(Blocks8&) {}

@@ -1,5 +1,5 @@
-// GEMV's dots by sdot, four products a lane, for the instruction sets that have it: in i8mm a row and one
-// activation row fill half a product.
+// GEMV's dots by sdot, four products a lane, for the instruction sets that have it. i8mm uses it too: one
+// activation row would fill half of its matrix product.
 
 template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {

@@ -37,7 +37,7 @@ inline void store_bytes(uint8_t* p, I4 a) {
   wasm_v128_store32_lane(p, wasm_i8x16_shuffle(a.v, a.v, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12),
                          0);
 }
-constexpr bool kConvertsHalves = false;  // it takes a dozen instructions
+constexpr bool kConvertsHalves = false;  // a dozen instructions
 /// As f16_to_float() does it.
 inline F4 load4_f16(const uint16_t* p) {
   const U4 h = (U4)wasm_u32x4_load16x4(p);

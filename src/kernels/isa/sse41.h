@@ -79,7 +79,7 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
         const __m128i xv = broadcast4(x[t][g].q[c] + i * 4);
         unroll<4>([&](auto r) {
           acc[t][r] = _mm_add_epi16(acc[t][r], _mm_maddubs_epi16(load_i(tile + i * 64 + r * 16), xv));
-          settle(acc[t][r]);
+          pin_to_register(acc[t][r]);
         });
       });
     });
