@@ -11,7 +11,7 @@
 #include "base/counted.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
-#include "eval/logits_file.h"
+#include "formats/mll.h"
 #include "formats/gguf.h"
 #include "formats/mlb.h"
 #include "formats/mli.h"
@@ -147,7 +147,7 @@ Report inspect_mli(Bytes file, const Arguments& a) {
 }
 
 Report inspect_mll(Bytes file, const Arguments& a) {
-  const SavedLogits saved = parse_saved_logits(file, a.file);
+  const Mll saved = parse_mll(file, a.file);
   const ScoredText& text = saved.text;
   Report r;
   r.json = {{"file", a.file}, {"format", "mll"}, {"bytes", file.size()}};

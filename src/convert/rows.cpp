@@ -42,7 +42,7 @@ bool holds_query_and_gate(const MlbHeader& h, const MlbTensor& target) {
   return h.attn_gate != 0 && (target.name == "wq" || target.name == "wg");
 }
 
-SourceTensor heads_from_halves(SourceTensor t, const MlbHeader& h, const MlbTensor& target) {
+SourceTensor from_halves(SourceTensor t, const MlbHeader& h, const MlbTensor& target) {
   const std::size_t head = h.head_size();
   if (holds_query_and_gate(h, target)) {
     std::vector<std::size_t> order(t.rows / 2);
@@ -53,6 +53,18 @@ SourceTensor heads_from_halves(SourceTensor t, const MlbHeader& h, const MlbTens
   return target.rotated ? interleave_heads(std::move(t), head, h.rotated()) : t;
 }
 
+SourceTensor as_they_are(SourceTensor t, const MlbHeader&, const MlbTensor&) { return t; }
+
+SourceTensor from_halves_norms_plus_one(SourceTensor t, const MlbHeader& h, const MlbTensor& target) {
+  t = from_halves(std::move(t), h, target);
+  if (!target.name.ends_with("_norm")) return t;
+  t.read_row = [read = std::move(t.read_row)](std::size_t row, std::span<float> out) {
+    read(row, out);
+    for (float& x : out) x += 1;
+  };
+  return t;
+}
+
 SourceTensor log_of_negated(SourceTensor t) {
   t.read_row = [read = std::move(t.read_row), name = t.name](std::size_t row, std::span<float> out) {
     read(row, out);
@@ -60,14 +72,6 @@ SourceTensor log_of_negated(SourceTensor t) {
       if (!(x < 0)) fail(ML_E_FORMAT, "tensor {} has the value {}; allowed: below 0", name, x);
       x = math::log(-x);
     }
-  };
-  return t;
-}
-
-SourceTensor plus_one(SourceTensor t) {
-  t.read_row = [read = std::move(t.read_row)](std::size_t row, std::span<float> out) {
-    read(row, out);
-    for (float& x : out) x += 1;
   };
   return t;
 }

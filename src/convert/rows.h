@@ -23,14 +23,20 @@ SourceTensor interleave_heads(SourceTensor t, std::size_t head, std::size_t rota
 /// and wg come out of one tensor, which has each head's query, then its gate.
 bool holds_query_and_gate(const MlbHeader& h, const MlbTensor& target);
 
-/// The rows of `target` from Hugging Face's order into a .mlb's: wq and wg out of the tensor that holds both,
-/// and what RoPE rotates from halves to interleaved pairs. Other tensors stay.
-SourceTensor heads_from_halves(SourceTensor t, const MlbHeader& h, const MlbTensor& target);
+/// What a family does to the rows of a checkpoint's tensor on the way to `target`.
+using PrepareRows = SourceTensor (*)(SourceTensor t, const MlbHeader& h, const MlbTensor& target);
+
+/// Nothing: the rows are those of the .mlb.
+SourceTensor as_they_are(SourceTensor t, const MlbHeader& h, const MlbTensor& target);
+
+/// From Hugging Face's order: wq and wg out of the tensor that holds both, and what RoPE rotates from halves
+/// to interleaved pairs. Other tensors stay.
+SourceTensor from_halves(SourceTensor t, const MlbHeader& h, const MlbTensor& target);
+
+/// The same, and 1 + w for all norms but lnorm.
+SourceTensor from_halves_norms_plus_one(SourceTensor t, const MlbHeader& h, const MlbTensor& target);
 
 /// log(-x): A_log, of which GGUF has -exp(A_log). ML_E_FORMAT naming the tensor where x is not below 0.
 SourceTensor log_of_negated(SourceTensor t);
-
-/// A norm stored as w that is used as 1 + w.
-SourceTensor plus_one(SourceTensor t);
 
 }  // namespace krafla

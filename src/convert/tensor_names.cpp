@@ -46,9 +46,8 @@ std::string with_layer(std::string_view pattern, int layer) {
 }
 
 std::string listed(const std::vector<std::string>& entries) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(entries.size(), kMostListed); ++i)
-    text += (i == 0 ? " " : "; ") + entries[i];
+  const auto end = entries.begin() + static_cast<std::ptrdiff_t>(std::min(entries.size(), kMostListed));
+  std::string text = fmt::format(" {}", fmt::join(entries.begin(), end, "; "));
   if (entries.size() > kMostListed) text += fmt::format("; and {} more", entries.size() - kMostListed);
   return text;
 }

@@ -5,13 +5,14 @@
 #include <optional>
 #include <utility>
 
+#include "base/round_up.h"
+
 namespace krafla {
 namespace {
 
 std::optional<std::uint64_t> align_up(std::uint64_t n) {
-  const auto sum = checked_add<std::uint64_t>(n, kMlbAlign - 1);
-  if (!sum) return std::nullopt;
-  return *sum / kMlbAlign * kMlbAlign;
+  if (!checked_add<std::uint64_t>(n, kMlbAlign - 1)) return std::nullopt;
+  return round_up<std::uint64_t>(n, kMlbAlign);
 }
 
 /// Appends arrays one after the other and keeps the running offset.

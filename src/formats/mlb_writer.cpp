@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/round_up.h"
+
 namespace krafla {
 
 MlbWriter::MlbWriter(const std::string& path, const MlbHeader& header, std::span<const std::uint8_t> flags)
@@ -11,7 +13,7 @@ MlbWriter::MlbWriter(const std::string& path, const MlbHeader& header, std::span
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());  // of an off_t
   arrays_ = mlb_layout(canonical_.header, canonical_.flags, kMost, path_);
   const std::uint64_t end = arrays_.back().end();
-  size_ = (end + kMlbAlign - 1) / kMlbAlign * kMlbAlign;
+  size_ = round_up<std::uint64_t>(end, kMlbAlign);
   file_.set_size(size_);  // padding is what is never written
   const std::vector<std::uint8_t> head = mlb_header_bytes(canonical_.header);
   file_.write_at(0, head.data(), head.size());
