@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/output_file.h"
-#include "chat/chat_template.h"
 #include "chat/parse_answer.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
@@ -54,13 +53,15 @@ class Chat {
  public:
   explicit Chat(ChatOptions& options)
       : options_(options),
-        loaded_(options),
-        template_(open_template()),
+        opened_(options),
+        format_(loaded_, read_chat_template(options.chat_template)),
         session_(loaded_.model, options.generate.kv) {
-    options_.generate.sampling = sampling_of(options, loaded_.info.sampling);
-    options_.generate.end_ids = end_ids(loaded_);
+    options_.generate.sampling =
+        with_settings(options.generate.sampling, options.settings, loaded_.info.sampling);
+    options_.generate.end_ids = loaded_.end_ids;
     options_.generate.cancelled = interrupted;
-    input_ = start_conversation(options, loaded_, template_);
+    check_has_template(format_, has_tools(), loaded_);
+    if (has_tools()) input_.tools = read_tools(options.tools, format_);
     reset();
   }
 
@@ -81,12 +82,7 @@ class Chat {
   }
 
  private:
-  ChatTemplate open_template() const {
-    const std::string text = find_template(options_, loaded_.info);
-    if (text.empty())
-      fail(ML_E_ARG, "{}: has no chat template; name one with --chat-template", loaded_.files.json);
-    return ChatTemplate(text);
-  }
+  bool has_tools() const { return !options_.tools.empty(); }
 
   void reset() {
     input_.messages = Json::array();
@@ -110,10 +106,8 @@ class Chat {
   }
 
   void answer() {
-    const Prompt prompt = template_.render(input_);
-    const auto ids = loaded_.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
-    const AnswerStyle style = answer_style(loaded_.info, prompt, !input_.tools.is_null());
-    AnswerParser parser(style);
+    const ChatPrompt prompt = format_.encode(input_);
+    AnswerParser parser(prompt.style);
     std::string content, reasoning;
     Json calls = Json::array();
     const auto take = [&](const std::vector<AnswerPart>& parts) {
@@ -125,17 +119,17 @@ class Chat {
       }
     };
     options_.generate.on_text = [&](std::string_view piece) { take(parser.feed(piece)); };
-    options_.generate.shown = answer_markers(style);
+    options_.generate.visible_control_tokens = prompt.visible_control_tokens;
     const InterruptibleAnswer interruptible;
-    const Generation result =
-        generate(loaded_.model, loaded_.tokenizer, *loaded_.context, session_, ids, options_.generate);
+    const Generation result = generate(loaded_.model, *loaded_.tokenizer, *opened_.context, session_,
+                                       prompt.ids, options_.generate);
     take(parser.finish());
     write_out("\n");
     Json message = {{"role", "assistant"}, {"content", content}};
     if (!reasoning.empty()) message["reasoning_content"] = reasoning;
     if (!calls.empty()) message["tool_calls"] = std::move(calls);
     input_.messages.push_back(std::move(message));
-    if (options_.verbose || terminal_) show_speed(ids.size(), result);
+    if (options_.verbose || terminal_) show_speed(prompt.ids.size(), result);
   }
 
   /// As templates know it. Some insist on an id of nine letters and digits.
@@ -273,7 +267,8 @@ class Chat {
 
   void save(const std::string& path) const {
     if (path.empty()) fail(ML_E_ARG, "/save FILE: the file's name is missing");
-    check_not_input("/save", path, loaded_.files, {loaded_.mlt, options_.tools, options_.chat_template});
+    check_not_input("/save", path, loaded_.files,
+                    {loaded_.tokenizer_file, options_.tools, options_.chat_template});
     OutputFile file(path);
     const std::string text =
         Json{{"messages", input_.messages}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -284,9 +279,9 @@ class Chat {
   void load(const std::string& path) {
     if (path.empty()) fail(ML_E_ARG, "/load FILE: the file's name is missing");
     const ChatInput before = input_;
-    input_.messages = read_messages(path, template_);
+    input_.messages = read_messages(path, has_tools(), format_);
     try {
-      template_.render(input_);
+      format_.encode(input_);  // a template may refuse them
     } catch (...) {
       input_ = before;
       throw;
@@ -294,8 +289,9 @@ class Chat {
   }
 
   ChatOptions& options_;
-  AnswerModel loaded_;
-  ChatTemplate template_;
+  AnswerModel opened_;
+  const LoadedModel& loaded_ = opened_.loaded;
+  ConversationFormat format_;
   Session session_;
   ChatInput input_;
   bool terminal_ = ::isatty(STDOUT_FILENO) == 1;

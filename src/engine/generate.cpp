@@ -1,21 +1,15 @@
 #include "engine/generate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 
+#include "base/clock.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "tokenizer/decode.h"
 
 namespace krafla {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Feeds what the session lacks of the prompt; the last row's logits are wanted. False if it was cancelled.
 /// Where an importance matrix is collected, batches are gone through to their end.
@@ -53,8 +47,10 @@ std::size_t context_limit(const Model& model, std::span<const std::int32_t> prom
 class AnswerText {
  public:
   AnswerText(const Tokenizer& tokenizer, const GenerateOptions& options)
-      : tokenizer_(tokenizer), on_text_(options.on_text), decoder_(tokenizer, false, options.continues) {
-    for (const std::string& text : options.shown) shown_.push_back(tokenizer.find(text));
+      : tokenizer_(tokenizer),
+        on_text_(options.on_text),
+        decoder_(tokenizer, false, options.is_continuation) {
+    for (const std::string& text : options.visible_control_tokens) shown_.push_back(tokenizer.find(text));
   }
   void push(std::int32_t id) {
     if (!tokenizer_.is_control(id) || std::find(shown_.begin(), shown_.end(), id) != shown_.end())

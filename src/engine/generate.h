@@ -21,11 +21,11 @@ struct GenerateOptions {
   std::size_t context = 0;  ///< positions of prompt and answer at most; 0: the model's max_seq
   std::size_t chunk = 256;  ///< prompt tokens a forward call; changes no bit of the answer
   KvType kv = KvType::f16;
-  bool continues = false;             ///< the answer's text goes on from the prompt's: its first space stays
+  bool is_continuation = false;       ///< the answer's text goes on from the prompt's: its first space stays
   BatchObserver* observer = nullptr;  ///< sees the inputs of all matrices
   std::vector<std::int32_t> end_ids;  ///< ids that end the answer; not part of it
   std::vector<std::string>
-      shown;  ///< control tokens that the answer's text shows (answer_markers()); it lacks the others
+      visible_control_tokens;  ///< control tokens that the answer's text has; it lacks all others
   std::function<void(std::string_view)>
       on_text;  ///< pieces of the answer as they come, whole UTF-8 characters
   std::function<bool()>
