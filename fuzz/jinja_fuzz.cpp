@@ -14,13 +14,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                       {{"role", "user"}, {"content", " a<|im_end|>b\n"}},
                       {{"role", "assistant"}, {"content", "é"}}};
     input.tools = {{{"type", "function"}, {"function", {{"name", "f"}, {"parameters", {{"x", 1.5}}}}}}};
-    input.tokens = {"<s>", "</s>"};
     input.now = std::tm{};
     return input;
   }();
   try {
     const krafla::Prompt prompt =
-        krafla::ChatTemplate(std::string_view(reinterpret_cast<const char*>(data), size)).render(kInput);
+        krafla::ChatTemplate(std::string_view(reinterpret_cast<const char*>(data), size), {"<s>", "</s>"})
+            .render(kInput);
     std::size_t at = 0;
     for (const auto& [first, last] : prompt.literal) {
       if (first < at || first >= last || last > prompt.text.size()) std::abort();

@@ -6,6 +6,9 @@ line may list no more than its row, and its files may include no more than that 
 indirectly, except base/, which all may use. The row applies directly to a folder without such a line (a
 program).
 
+Only the program knows its options: no string outside src/cli/ names one, nor a command of it. The library
+states facts.
+
 No file of src/ may call functions of libm, because their last bit differs between libraries, and so would
 headers and logits; base/math.h has the project's own. Square roots, rounding to integers, frexp, ldexp and
 fmod are exact everywhere, and allowed. """
@@ -22,6 +25,8 @@ LIBM = re.compile(
     r"atan2|sinh|cosh|tanh|asinh|acosh|atanh|erf|erfc|lgamma|tgamma|fma)[fl]?\("
 )
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*|krafla [a-z-]+|convert-tokenizer")
 # The functions of base/math.h itself, and ** and round of chat templates, which are not part of the
 # arithmetic. The kernels call A10's exp and tanh without a prefix.
 OWN_MATH = {
@@ -39,6 +44,11 @@ def rules():
     page = (ROOT / "docs/architecture.md").read_text()
     rows = re.findall(r"^\| `(\w+)/` \|[^|]*\| ([^|]*) \|$", page, re.MULTILINE)
     return {folder: set(re.findall(r"\w+", allowed)) | {"base"} for folder, allowed in rows}
+
+
+def blank(comment):
+    """The comment's line ends, so that line numbers stay."""
+    return "\n" * comment[0].count("\n")
 
 
 def sources(folder):
@@ -75,11 +85,24 @@ def check_folder(folder, allowed):
     return found
 
 
+def check_options(path):
+    """Options and commands of the program in the strings of the library."""
+    name = str(path.relative_to(ROOT))
+    if name.startswith("src/cli/"):
+        return []
+    return [
+        f"{name}:{number}: a message names {option[0]}; src/cli/ adds such hints (cli/hint.h)"
+        for number, line in enumerate(COMMENT.sub(blank, path.read_text()).splitlines(), 1)
+        for string in STRING.findall(line)
+        for option in OPTION.finditer(string)
+    ]
+
+
 def check_libm(path):
     name = str(path.relative_to(ROOT))
     if name in OWN_MATH:
         return []
-    text = COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), path.read_text())
+    text = COMMENT.sub(blank, path.read_text())
     calls = [call for call in LIBM.finditer(text) if call[1] or not name.startswith("src/kernels/")]
     return [
         f"{name}:{text.count(chr(10), 0, call.start()) + 1}: calls {call[0]}...) of libm; base/math.h has "
@@ -111,7 +134,8 @@ def main():
             found.append(f"src/{folder.name}: has no row in the table of docs/architecture.md")
         else:
             found += check_folder(folder, allowed[folder.name])
-        found += [line for path in sources(folder) for line in check_libm(path)]
+        for path in sources(folder):
+            found += check_libm(path) + check_options(path)
     for path in sources(ROOT / "include/krafla"):
         found += check_public(path)
     print("\n".join(found) if found else f"includes: {len(allowed)} folders keep their rules")

@@ -41,8 +41,7 @@ ThreadPool::ThreadPool(int threads) {
   } catch (const std::system_error& e) {
     const std::size_t made = workers_.size() + 1;
     stop();
-    fail(ML_E_MEMORY, "only {} of {} threads could be started ({}); ask for fewer with --threads", made,
-         threads, e.what());
+    fail(ML_E_MEMORY, "only {} of {} threads could be started ({})", made, threads, e.what());
   }
 }
 

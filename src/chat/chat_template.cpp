@@ -1,5 +1,7 @@
 #include "chat/chat_template.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -22,15 +24,19 @@ constexpr std::size_t kMaxTemplate = std::size_t{1} << 20;
 constexpr std::array<std::string_view, 9> kRoles = {"system",   "developer", "user",  "assistant",  "tool",
                                                     "function", "ipython",   "model", "observation"};
 
+std::vector<std::string_view> builtin_names() {
+  std::vector<std::string_view> names;
+  for (const BuiltinTemplate& builtin : builtin_templates()) names.push_back(builtin.name);
+  return names;
+}
+
 std::string find_text(std::string_view source) {
-  std::string names;
   for (const BuiltinTemplate& builtin : builtin_templates()) {
     if (builtin.name == source) return std::string(builtin.settings) + std::string(builtin.text);
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", builtin.name);
   }
   if (source.size() < 32 && source.find('{') == std::string_view::npos)
-    fail(ML_E_UNSUPPORTED, "chat template \"{}\": the built-in ones are {}; --raw takes the text as it is",
-         source, names);
+    fail(ML_E_UNSUPPORTED, "chat template \"{}\": there is no built-in one of this name; there are {}",
+         source, fmt::join(builtin_names(), ", "));
   if (source.size() > kMaxTemplate)
     fail(ML_E_FORMAT, "chat template: {} bytes; at most {}", source.size(), kMaxTemplate);
   return std::string(source);
@@ -83,7 +89,8 @@ struct ChatTemplate::Syntax {
   jinja::Body body;
 };
 
-ChatTemplate::ChatTemplate(std::string_view source) : syntax_(new Syntax(find_text(source))) {}
+ChatTemplate::ChatTemplate(std::string_view source, SpecialTokens tokens)
+    : syntax_(new Syntax(find_text(source))), tokens_(std::move(tokens)) {}
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
@@ -115,8 +122,8 @@ Prompt ChatTemplate::render(const ChatInput& input) const {
   if (!input.variables.is_object()) fail(ML_E_ARG, "the variables of a chat template must be an object");
   for (const auto& [name, value] : input.variables.items())
     context.emplace_back(name, jinja::from_json(value, true));
-  if (!input.tokens.bos.empty()) context.emplace_back("bos_token", Value::text(input.tokens.bos));
-  if (!input.tokens.eos.empty()) context.emplace_back("eos_token", Value::text(input.tokens.eos));
+  if (!tokens_.bos.empty()) context.emplace_back("bos_token", Value::text(tokens_.bos));
+  if (!tokens_.eos.empty()) context.emplace_back("eos_token", Value::text(tokens_.eos));
   jinja::Interpreter interpreter(input.now);
   Text text = interpreter.render(syntax_->body, std::move(context));
   return {std::move(text.bytes), std::move(text.literal)};

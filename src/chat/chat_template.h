@@ -23,7 +23,8 @@ struct Prompt {
   std::vector<TextRange> literal;
 };
 
-/// The texts of the tokenizer's special tokens, for templates that write them; empty: the template sees none.
+/// The texts of the tokenizer's special tokens, for templates that write them. An empty one is undefined in
+/// the template.
 struct SpecialTokens {
   std::string bos, eos;
 };
@@ -37,7 +38,6 @@ struct ChatInput {
   nlohmann::ordered_json documents;     // null, or an array of objects
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // others: enable_thinking ...
   bool add_generation_prompt = true;
-  SpecialTokens tokens;
   std::optional<std::tm> now;  // what strftime_now() tells; unset: the local time
 };
 
@@ -45,8 +45,8 @@ struct ChatInput {
 class ChatTemplate {
  public:
   /// `source` is a template's text or the name of a built-in one. ML_E_FORMAT for a text that is no template,
-  /// with the line; ML_E_UNSUPPORTED for a name that is none.
-  explicit ChatTemplate(std::string_view source);
+  /// with the line; ML_E_UNSUPPORTED for an unknown name.
+  explicit ChatTemplate(std::string_view source, SpecialTokens tokens = {});
   ChatTemplate(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
@@ -63,6 +63,7 @@ class ChatTemplate {
  private:
   struct Syntax;
   std::unique_ptr<const Syntax> syntax_;
+  SpecialTokens tokens_;
 };
 
 struct BuiltinTemplate {

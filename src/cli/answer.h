@@ -5,21 +5,20 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
-#include "chat/chat_template.h"
-#include "chat/parse_answer.h"
 #include "cli/compute.h"
+#include "engine/conversation.h"
 #include "engine/engine.h"
-#include "engine/model_files.h"
+#include "engine/sampling_settings.h"
 
 namespace krafla::cli {
 
 struct AnswerOptions {
   ComputeOptions compute;
   std::string system, tokenizer, chat_template, tools;
-  std::optional<float> temperature, top_p, min_p, repetition_penalty;  // unset: the model's
-  std::optional<int> top_k;
+  SamplingSettings settings;  // those that the model's JSON may give too
+  std::string draft_model;    // empty: none
   KvType kv = KvType::f16;
   Request request;
 };
@@ -27,38 +26,27 @@ struct AnswerOptions {
 /// Declares MODEL and all options that say how to answer.
 void add_answer_options(CLI::App& command, AnswerOptions& options);
 
-/// A model's three files, open. The tokenizer belongs to the model: ML_E_SHAPE otherwise.
+/// A model with its tokenizer, and what computes it. Errors as LoadedModel's.
 struct AnswerModel {
   explicit AnswerModel(const AnswerOptions& options);
-  ModelFiles files;
-  ModelInfo info;
   std::unique_ptr<Context> context;
-  Model model;
-  std::string mlt;
-  Tokenizer tokenizer;
+  LoadedModel loaded;
+  std::optional<LoadedModel> draft;  // of --draft-model
 };
 
-/// As asked for, else as the model's JSON says, else the program's defaults.
-SamplingOptions sampling_of(const AnswerOptions& options, const SamplingDefaults& model);
+/// What --chat-template names: a file's text, else the option itself, which names a built-in template or is
+/// empty. ML_E_FORMAT for an empty file.
+std::string read_chat_template(const std::string& option);
 
-/// The ids that end an answer. ML_E_FORMAT for one that the tokenizer does not have.
-std::vector<std::int32_t> end_ids(const AnswerModel& loaded);
+/// ML_E_ARG if there is no template for conversations with tools, or without.
+void check_has_template(const ConversationFormat& format, bool tools, const LoadedModel& loaded);
 
-/// The text or the name of the template to use; empty: there is none. `--chat-template` takes a file's name
-/// or a built-in one's; without it the model's template for tools is the one where there are tools.
-std::string find_template(const AnswerOptions& options, const ModelInfo& info);
+/// The tools of the JSON file `path`. Errors as ConversationFormat::read_tools().
+nlohmann::ordered_json read_tools(const std::string& path, const ConversationFormat& format);
 
-/// A conversation without messages: the special tokens and the tools of --tools. ML_E_FORMAT for a file that
-/// has none, ML_E_ARG for a template that knows none.
-ChatInput start_conversation(const AnswerOptions& options, const AnswerModel& loaded,
-                             const ChatTemplate& chat_template);
-
-/// The messages of a file, as `/save` and OpenAI's clients write them, for a template: contents in parts are
-/// joined where it knows no parts. ML_E_FORMAT for another file, naming the message and its field.
-nlohmann::ordered_json read_messages(const std::string& path, const ChatTemplate& chat_template);
-
-/// How the model's answer to `prompt` is to be read; calls only where `tools` were given.
-AnswerStyle answer_style(const ModelInfo& info, const Prompt& prompt, bool tools);
+/// The messages of a file, as `/save` and OpenAI's clients write them: {"messages": [...]}. ML_E_FORMAT for
+/// another file, naming the message and its field.
+nlohmann::ordered_json read_messages(const std::string& path, bool tools, const ConversationFormat& format);
 
 /// 0 where no time passed.
 double tokens_per_second(std::size_t tokens, double seconds);

@@ -78,7 +78,7 @@ void check_size(const BenchOptions& o, const std::string& name, const Mlb& mlb, 
 
 Model open(const BenchOptions& o, Context& context) {
   if (o.shape.empty()) {
-    Model model = open_model(o.compute, context);
+    Model model = load_model(o.compute.model, o.compute, context.threads).model;
     check_size(o, model.path(), model.mlb(), 0);
     return model;
   }
@@ -208,8 +208,8 @@ void run(BenchOptions& o) {
   std::unique_ptr<OutputFile>
       plot_file;  // opened first: a path that cannot be written is known before the long part
   if (!o.plot.empty()) plot_file = std::make_unique<OutputFile>(o.plot);
-  const Kernels& kernels = choose_kernels(o.compute.isa.c_str());
-  auto context = std::make_unique<Context>(kernels, *std::max_element(o.threads.begin(), o.threads.end()));
+  const Kernels& kernels = find_forced_kernels(o.compute.isa);
+  auto context = start_context(kernels, *std::max_element(o.threads.begin(), o.threads.end()));
   const Model model = open(o, *context);
   if (!o.save.empty()) save(o.save, model.bytes());
   if (!o.json) print_header(model, kernels.name);
@@ -217,7 +217,7 @@ void run(BenchOptions& o) {
   std::vector<Cell> cells;
   for (const int threads : o.threads) {
     context.reset();
-    context = std::make_unique<Context>(kernels, threads);
+    context = start_context(kernels, threads);
     measure(o, model, *context, cells);
   }
   if (o.json) {

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/output_file.h"
-#include "chat/chat_template.h"
 #include "chat/parse_answer.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
@@ -54,14 +53,18 @@ class Chat {
  public:
   explicit Chat(ChatOptions& options)
       : options_(options),
-        loaded_(options),
-        template_(open_template()),
-        engine_(loaded_.model, loaded_.tokenizer, *loaded_.context,
-                {.kv = options.kv, .cache_bytes = PagePool::kNoLimit}) {
-    options_.request.sampling = sampling_of(options, loaded_.info.sampling);
-    options_.request.end_ids = end_ids(loaded_);
+        opened_(options),
+        format_(loaded_, read_chat_template(options.chat_template)),
+        engine_(loaded_.model, *loaded_.tokenizer, *opened_.context,
+                {.kv = options.kv,
+                 .cache_bytes = PagePool::kNoLimit,
+                 .draft = opened_.draft ? &opened_.draft->model : nullptr}) {
+    options_.request.sampling =
+        with_settings(options.request.sampling, options.settings, loaded_.info.sampling);
+    options_.request.end_ids = loaded_.end_ids;
     options_.request.cancelled = interrupted;
-    input_ = start_conversation(options, loaded_, template_);
+    check_has_template(format_, has_tools(), loaded_);
+    if (has_tools()) input_.tools = read_tools(options.tools, format_);
     reset();
   }
 
@@ -82,12 +85,7 @@ class Chat {
   }
 
  private:
-  ChatTemplate open_template() const {
-    const std::string text = find_template(options_, loaded_.info);
-    if (text.empty())
-      fail(ML_E_ARG, "{}: has no chat template; name one with --chat-template", loaded_.files.json);
-    return ChatTemplate(text);
-  }
+  bool has_tools() const { return !options_.tools.empty(); }
 
   void reset() {
     input_.messages = Json::array();
@@ -111,9 +109,7 @@ class Chat {
   }
 
   void answer() {
-    const Prompt prompt = template_.render(input_);
-    const auto ids = loaded_.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
-    const AnswerStyle style = answer_style(loaded_.info, prompt, !input_.tools.is_null());
+    const ChatPrompt prompt = format_.encode(input_);
     std::string content, reasoning;
     Json calls = Json::array();
     const auto take = [&](const AnswerPart& part) {
@@ -123,9 +119,9 @@ class Chat {
       show(part);
     };
     Request request = options_.request;
-    request.prompt = ids;
-    request.style = style;
-    request.visible_control_tokens = answer_markers(style);
+    request.prompt = prompt.ids;
+    request.style = prompt.style;
+    request.visible_control_tokens = prompt.visible_control_tokens;
     const InterruptibleAnswer interruptible;
     Finish finish = Finish::stop;
     const Usage usage = generate(engine_, std::move(request), [&](const Event& event) {
@@ -269,13 +265,14 @@ class Chat {
           static_cast<std::size_t>(whole(1, std::numeric_limits<std::int32_t>::max()));
     else
       input_.variables[name] = json.is_discarded() ? Json(value) : json;
-    check_sampling_options(changed, loaded_.tokenizer.vocab_size());
+    check_sampling_options(changed, loaded_.tokenizer->vocab_size());
     sampling = changed;
   }
 
   void save(const std::string& path) const {
     if (path.empty()) fail(ML_E_ARG, "/save FILE: the file's name is missing");
-    check_not_input("/save", path, loaded_.files, {loaded_.mlt, options_.tools, options_.chat_template});
+    check_not_input("/save", path, loaded_.files,
+                    {loaded_.tokenizer_file, options_.tools, options_.chat_template});
     OutputFile file(path);
     const std::string text =
         Json{{"messages", input_.messages}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -286,9 +283,9 @@ class Chat {
   void load(const std::string& path) {
     if (path.empty()) fail(ML_E_ARG, "/load FILE: the file's name is missing");
     const ChatInput before = input_;
-    input_.messages = read_messages(path, template_);
+    input_.messages = read_messages(path, has_tools(), format_);
     try {
-      template_.render(input_);
+      format_.encode(input_);  // a template may refuse them
     } catch (...) {
       input_ = before;
       throw;
@@ -296,8 +293,9 @@ class Chat {
   }
 
   ChatOptions& options_;
-  AnswerModel loaded_;
-  ChatTemplate template_;
+  AnswerModel opened_;
+  const LoadedModel& loaded_ = opened_.loaded;
+  ConversationFormat format_;
   Engine engine_;
   ChatInput input_;
   bool terminal_ = ::isatty(STDOUT_FILENO) == 1;

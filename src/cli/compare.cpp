@@ -8,7 +8,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "cli/commands.h"
-#include "engine/model_files.h"
+#include "cli/compute.h"
 
 namespace krafla::cli {
 namespace {
@@ -64,7 +64,7 @@ void print(const Comparison& c, bool json) {
 void run(const Options& options) {
   const std::string model = find_model_files(options.model).mlb;
   const int threads = options.threads > 0 ? options.threads : usable_cores();
-  const Comparison comparison = compare_model(model, options.source, threads, choose_kernels(nullptr));
+  const Comparison comparison = compare_model(model, options.source, threads, find_forced_kernels(""));
   print(comparison, options.json);
   if (!comparison.same_model())
     fail(ML_E_ERROR, "{}: is not made of {}: {} tensors have another shape, {} F32 tensors other values",

@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/numa.h"
+#include "cli/hint.h"
 #include "engine/model_files.h"
 
 namespace krafla::cli {
@@ -36,15 +37,42 @@ void add_kernel_options(CLI::App& command, ComputeOptions& options) {
 
 std::unique_ptr<Context> make_context(const ComputeOptions& options) {
   if (options.interleave) interleave_memory();
-  return std::make_unique<Context>(choose_kernels(options.isa.c_str()),
-                                   options.threads != 0 ? options.threads : usable_cores());
+  return start_context(find_forced_kernels(options.isa),
+                       options.threads != 0 ? options.threads : usable_cores());
 }
 
-Model open_model(const ComputeOptions& options, Context& context) {
-  return Model(find_model_files(options.model).mlb, context.threads,
-               {.check_quants = !options.skip_check,
-                .memory = options.huge_pages ? FileMemory::huge_pages : FileMemory::shared,
-                .lock = options.mlock});
+const Kernels& find_forced_kernels(const std::string& isa) {
+  return *with_hint({ML_E_ISA}, isa.empty() ? "KRAFLA_ISA asks for it" : "--isa asks for it",
+                    [&] { return &choose_kernels(isa.c_str()); });
+}
+
+std::unique_ptr<Context> start_context(const Kernels& kernels, int threads) {
+  return with_hint({ML_E_MEMORY}, "ask for fewer with --threads",
+                   [&] { return std::make_unique<Context>(kernels, threads); });
+}
+
+LoadedModel load_model(const std::string& name, const ComputeOptions& options, ThreadPool& threads) {
+  const ModelFiles files = with_hint({ML_E_IO, ML_E_FORMAT},
+                                     "`krafla convert` makes a .mlb of a GGUF file or a Hugging Face folder",
+                                     [&] { return find_model_files(name); });
+  return LoadedModel(files.mlb, threads,
+                     {.check_quants = !options.skip_check,
+                      .memory = options.huge_pages ? FileMemory::huge_pages : FileMemory::shared,
+                      .lock = options.mlock});
+}
+
+std::string tokenizer_path(const std::string& name) {
+  return with_hint({ML_E_IO}, "`krafla convert-tokenizer` makes one of a tokenizer.json or a GGUF file",
+                   [&] { return find_tokenizer(name); });
+}
+
+void add_tokenizer_option(CLI::App& command, std::string& tokenizer) {
+  command.add_option("-z,--tokenizer", tokenizer, "The .mlt file; the default is the one beside the model")
+      ->check(not_empty);
+}
+
+void load_tokenizer(LoadedModel& loaded, const std::string& name) {
+  loaded.load_tokenizer(tokenizer_path(name.empty() ? loaded.files.mlt : name));
 }
 
 void add_kv_option(CLI::App& command, KvType& kv) {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "engine/loaded_model.h"
 #include "kernels/context.h"
-#include "model/model.h"
 
 namespace krafla::cli {
 
@@ -31,8 +31,24 @@ void add_kernel_options(CLI::App& command, ComputeOptions& options);
 /// Threads and kernels as asked for; and the NUMA policy, which counts for all memory from then on.
 std::unique_ptr<Context> make_context(const ComputeOptions& options);
 
-/// Opens and checks the .mlb that options.model names.
-Model open_model(const ComputeOptions& options, Context& context);
+/// The kernels of --isa, or of KRAFLA_ISA where `isa` is empty, else the fastest. ML_E_ISA if they are not
+/// here.
+const Kernels& find_forced_kernels(const std::string& isa);
+
+/// A pool of so many threads and these kernels.
+std::unique_ptr<Context> start_context(const Kernels& kernels, int threads);
+
+/// Opens the model `name` with the options that say how. Errors as LoadedModel's.
+LoadedModel load_model(const std::string& name, const ComputeOptions& options, ThreadPool& threads);
+
+/// The .mlt that `name` means, as find_tokenizer().
+std::string tokenizer_path(const std::string& name);
+
+/// Declares -z.
+void add_tokenizer_option(CLI::App& command, std::string& tokenizer);
+
+/// Opens the tokenizer that -z names; the model's own where `name` is empty.
+void load_tokenizer(LoadedModel& loaded, const std::string& name);
 
 /// Declares --kv; `*kv` starts as f16.
 void add_kv_option(CLI::App& command, KvType& kv);

@@ -3,17 +3,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/compute.h"
 #include "cli/text.h"
+#include "convert/convert_tokenizer.h"
 
 namespace krafla::cli {
 namespace {
@@ -103,6 +105,27 @@ void print_summary(const ConvertSummary& s) {
   for (const std::string& note : s.notes) std::fprintf(stderr, "  %s\n", note.c_str());
 }
 
+/// Whether SOURCE's tokenizer can be converted.
+bool has_good_tokenizer(const std::string& source) {
+  try {
+    read_tokenizer(source);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Converts; where it fails because of the tokenizer, --no-tokenizer is the way out.
+ConvertSummary convert(const Arguments& a, const ConvertOptions& options) {
+  try {
+    return convert_model(a.source, a.out, options);
+  } catch (const Error& e) {
+    const bool source_fault = e.status() == ML_E_FORMAT || e.status() == ML_E_UNSUPPORTED;
+    if (!options.tokenizer || !source_fault || has_good_tokenizer(a.source)) throw;
+    fail(e.status(), "{}; --no-tokenizer converts the weights alone", e.what());
+  }
+}
+
 void run(const Arguments& a) {
   ConvertOptions options;
   options.storage.type = a.type == "q4_0" ? WeightType::q4_0 : WeightType::q8_0;
@@ -114,19 +137,17 @@ void run(const Arguments& a) {
   options.imatrix = a.imatrix;
   options.tokenizer = !a.no_tokenizer;
   options.threads = a.threads > 0 ? a.threads : usable_cores();
+  options.kernels = &find_forced_kernels("");
   options.cancelled = [] { return interrupted.load(std::memory_order_relaxed); };
   std::signal(SIGINT, [](int) { interrupted = true; });  // so that the temporary file goes away
   std::signal(SIGTERM, [](int) { interrupted = true; });
   ConvertSummary summary;
   {
     ProgressLine line;
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     if (!a.quiet)
-      options.progress = [&](const ConvertProgress& p) {
-        line.show(progress_text(
-            p, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
-      };
-    summary = convert_model(a.source, a.out, options);
+      options.progress = [&](const ConvertProgress& p) { line.show(progress_text(p, seconds_since(start))); };
+    summary = convert(a, options);
   }
   if (options.storage.type == WeightType::q8_0)
     for (const auto& [option, value] : {std::pair{"--imatrix", &a.imatrix}, {"--q4-rule", &a.q4_rule}})

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "kernels/kernels.h"
+#include "cli/compute.h"
 
 namespace krafla::cli {
 namespace {
@@ -31,7 +31,7 @@ std::string cache_name(const CpuCache& cache) {
 }
 
 void run(const Arguments& a) {
-  const Kernels& used = choose_kernels(a.isa.c_str());
+  const Kernels& used = find_forced_kernels(a.isa);
   const CpuCores cores = cpu_cores();
   nlohmann::ordered_json json = {{"model", cpu_model()}, {"isa", used.name}};
   std::string here, missing, caches;

@@ -22,17 +22,13 @@ struct Options {
 
 void run(Options& options) {
   const auto context = make_context(options.compute);
-  const Model model = open_model(options.compute, *context);
+  LoadedModel loaded = load_model(options.compute.model, options.compute, context->threads);
+  const Model& model = loaded.model;
   Mli sums = start_importance(model);
-  const ModelFiles files = find_model_files(options.compute.model);
-  std::string out = options.out;
-  if (out.empty()) {
-    out = files.mlb;
-    out.replace(out.size() - 3, 3, "mli");
-  }
-  check_not_input("--out", out, files, {options.text.text, options.text.tokenizer});
+  const std::string out = options.out.empty() ? model_stem(loaded.files.mlb) + ".mli" : options.out;
+  check_not_input("--out", out, loaded.files, {options.text.text, options.text.tokenizer});
   OutputFile file(out);
-  const TokenizedText text = read_text(options.text, options.compute.model, model);
+  const TokenizedText text = read_text(options.text, loaded);
   options.importance.bos = text.bos;
   options.importance.ctx = window_size(options.ctx, model);
   {

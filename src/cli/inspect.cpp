@@ -11,10 +11,10 @@
 #include "base/counted.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
-#include "formats/mll.h"
 #include "formats/gguf.h"
 #include "formats/mlb.h"
 #include "formats/mli.h"
+#include "formats/mll.h"
 #include "formats/mlt.h"
 
 namespace krafla::cli {

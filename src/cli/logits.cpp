@@ -45,8 +45,9 @@ std::string npy_header(std::size_t rows, std::size_t cols) {
 void run(const LogitsOptions& options) {
   const std::vector<std::int32_t> ids = read_ids(options.ids);
   const auto context = make_context(options.compute);
-  const Model model = open_model(options.compute, *context);
-  check_not_input("--out", options.out, find_model_files(options.compute.model), {options.ids});
+  const LoadedModel loaded = load_model(options.compute.model, options.compute, context->threads);
+  const Model& model = loaded.model;
+  check_not_input("--out", options.out, loaded.files, {options.ids});
   OutputFile out(options.out);
   const std::string header = npy_header(ids.size(), model.header().vocab);
   out.write(header.data(), header.size());

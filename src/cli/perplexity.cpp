@@ -11,6 +11,7 @@
 #include "base/mapped_file.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
+#include "cli/hint.h"
 #include "cli/text.h"
 #include "eval/perplexity.h"
 #include "eval/windows.h"
@@ -47,32 +48,29 @@ class Base {
       rows_ = std::make_unique<SavedRows>(saved_);
       return;
     }
-    files_ = find_model_files(options.base);
-    ComputeOptions compute = options.compute;
-    compute.model = files_.mlb;
-    model_.emplace(open_model(compute, context));
-    check_model(files_, options, model, text);
-    rows_ = std::make_unique<ModelRows>(*model_, context, options.kv);
+    loaded_.emplace(load_model(options.base, options.compute, context.threads));
+    check_model(options, model, text);
+    rows_ = std::make_unique<ModelRows>(loaded_->model, context, options.kv);
   }
 
   RowSource& rows() { return *rows_; }
   /// Of the other model; empty for saved logits.
-  const ModelFiles& files() const { return files_; }
+  ModelFiles files() const { return loaded_ ? loaded_->files : ModelFiles(); }
 
  private:
   /// The same ids must mean the same to both.
-  void check_model(const ModelFiles& files, const Options& options, const Model& model,
-                   const ScoredText& text) const {
-    if (model_->header().vocab != model.header().vocab)
-      fail(ML_E_SHAPE, "{}: vocab is {}; allowed: {}, as in {}", files.mlb, model_->header().vocab,
+  void check_model(const Options& options, const Model& model, const ScoredText& text) {
+    const ModelFiles& files = loaded_->files;
+    const MlbHeader& header = loaded_->model.header();
+    if (header.vocab != model.header().vocab)
+      fail(ML_E_SHAPE, "{}: vocab is {}; allowed: {}, as in {}", files.mlb, header.vocab,
            model.header().vocab, model.path());
-    if (text.windows.ctx > model_->header().max_seq)
+    if (text.windows.ctx > header.max_seq)
       fail(ML_E_ARG, "a window of {} was asked for; the max_seq of {} is {}",
-           counted(text.windows.ctx, "token"), files.mlb, model_->header().max_seq);
+           counted(text.windows.ctx, "token"), files.mlb, header.max_seq);
     std::error_code ignored;
     if (!std::filesystem::exists(files.mlt, ignored) || options.text.text == "-") return;
-    const TokenizedText other =
-        read_text({.text = options.text.text, .tokenizer = files.mlt}, files.mlb, *model_);
+    const TokenizedText other = read_text({.text = options.text.text, .tokenizer = ""}, *loaded_);
     if (other.ids.size() < text.ids.size() ||
         !std::equal(text.ids.begin(), text.ids.end(), other.ids.begin()) || other.bos != text.bos)
       fail(ML_E_SHAPE,
@@ -80,10 +78,9 @@ class Base {
            files.mlt, options.text.text, model.path());
   }
 
-  ModelFiles files_;
   MappedFile file_;
   Mll saved_;
-  std::optional<Model> model_;
+  std::optional<LoadedModel> loaded_;
   std::unique_ptr<RowSource> rows_;
 };
 
@@ -92,7 +89,9 @@ ScoredText scored_text(const TokenizedText& text, const Options& options, const 
   if (ctx > model.header().max_seq)
     fail(ML_E_ARG, "a window of {} was asked for; the model's max_seq is {} (--ctx)", counted(ctx, "token"),
          model.header().max_seq);
-  const Windows windows = cut_text(text.ids.size(), ctx, options.stride, options.windows);
+  const Windows windows =
+      with_hint({ML_E_ARG}, "take a longer text, or other windows (--ctx, --stride)",
+                [&] { return cut_text(text.ids.size(), ctx, options.stride, options.windows); });
   return {text.vocab, windows, text.bos, std::span(text.ids).first(windows.n_ids)};
 }
 
@@ -146,17 +145,17 @@ void print_text(const ScoredText& text, const Estimate& ppl, const Scores& score
 
 void run(Options& options) {
   const auto context = make_context(options.compute);
-  const Model model = open_model(options.compute, *context);
-  const TokenizedText tokens = read_text(options.text, options.compute.model, model);
+  LoadedModel loaded = load_model(options.compute.model, options.compute, context->threads);
+  const Model& model = loaded.model;
+  const TokenizedText tokens = read_text(options.text, loaded);
   const ScoredText text = scored_text(tokens, options, model);
   std::optional<Base> base;
   if (!options.base.empty()) base.emplace(options, *context, model, text);
   std::optional<MllWriter> writer;
   if (!options.save.empty()) {
-    const ModelFiles files = find_model_files(options.compute.model);
-    check_not_input("--save-logits", options.save, files, {options.text.text, options.text.tokenizer});
+    check_not_input("--save-logits", options.save, loaded.files, {options.text.text, options.text.tokenizer});
     if (base) check_not_input("--save-logits", options.save, base->files(), {options.base});
-    writer.emplace(options.save, text);
+    with_hint({ML_E_ARG}, "take fewer windows (--chunks)", [&] { writer.emplace(options.save, text); });
   }
   ModelRows rows(model, *context, options.kv);
   Scores scores;

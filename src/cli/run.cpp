@@ -1,19 +1,20 @@
 // `krafla run`: a prompt goes in, text comes out.
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/counted.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
+#include "cli/hint.h"
 #include "cli/text.h"
 #include "eval/importance.h"
 
@@ -39,31 +40,39 @@ std::string read_prompt(const RunOptions& options) {
   return text;
 }
 
-/// `chat_template`: empty if the text is to be continued as it stands. Sets what the answer shows.
-std::vector<std::int32_t> encode_prompt(RunOptions& options, const AnswerModel& loaded,
-                                        const std::string& chat_template) {
-  const std::string text = options.messages_file ? std::string() : read_prompt(options);
-  if (text.empty() && !options.messages_file) fail(ML_E_ARG, "the prompt is empty");
-  if (chat_template.empty()) {
-    if (options.messages_file || !options.tools.empty())
-      fail(ML_E_ARG, "{}: has no chat template, which messages and tools need; name one with --chat-template",
-           loaded.files.json);
-    return loaded.tokenizer.encode(text);
-  }
-  const ChatTemplate chat(chat_template);
-  ChatInput input = start_conversation(options, loaded, chat);
+/// The conversation that the options give: a file's, or one of a prompt.
+ChatInput read_conversation(const RunOptions& options, const std::string& prompt,
+                            const ConversationFormat& format) {
+  ChatInput input;
+  const bool tools = !options.tools.empty();
+  if (tools) input.tools = read_tools(options.tools, format);
   if (options.messages_file) {
-    input.messages = read_messages(*options.messages_file, chat);
+    input.messages = read_messages(*options.messages_file, tools, format);
     if (input.messages.empty())
       fail(ML_E_FORMAT, "{}: messages is empty; there must be one to answer", *options.messages_file);
-  } else {
-    if (!options.system.empty()) input.messages.push_back({{"role", "system"}, {"content", options.system}});
-    input.messages.push_back({{"role", "user"}, {"content", text}});
+    return input;
   }
-  const Prompt prompt = chat.render(input);
-  options.request.visible_control_tokens =
-      answer_markers(answer_style(loaded.info, prompt, !options.tools.empty()));
-  return loaded.tokenizer.encode(prompt.text, {.add_bos = false, .literal = prompt.literal});
+  if (!options.system.empty()) input.messages.push_back({{"role", "system"}, {"content", options.system}});
+  input.messages.push_back({{"role", "user"}, {"content", prompt}});
+  return input;
+}
+
+/// The prompt's ids. Sets in the options how the answer's text is written: a model without a chat template,
+/// and any with --raw, continues the prompt.
+std::vector<std::int32_t> encode_prompt(RunOptions& options, const LoadedModel& loaded) {
+  const std::string text = options.messages_file ? std::string() : read_prompt(options);
+  if (text.empty() && !options.messages_file) fail(ML_E_ARG, "the prompt is empty");
+  std::optional<ConversationFormat> format;
+  if (!options.raw)
+    with_hint({ML_E_UNSUPPORTED}, "--raw takes the prompt as it is",
+              [&] { format.emplace(loaded, read_chat_template(options.chat_template)); });
+  const bool tools = !options.tools.empty();
+  if (options.messages_file || tools) check_has_template(*format, tools, loaded);
+  options.request.is_continuation = !format || !format->has_template(tools);
+  if (options.request.is_continuation) return loaded.tokenizer->encode(text);
+  ChatPrompt prompt = format->encode(read_conversation(options, text, *format));
+  options.request.visible_control_tokens = std::move(prompt.visible_control_tokens);
+  return std::move(prompt.ids);
 }
 
 void print_timings(const Engine& engine, const Context& context, const Usage& usage, double open_seconds) {
@@ -78,34 +87,37 @@ void print_timings(const Engine& engine, const Context& context, const Usage& us
   std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * usage.answer_seconds,
                counted(usage.answer_tokens, "token").c_str(),
                tokens_per_second(usage.answer_tokens, usage.answer_seconds));
+  if (usage.drafted_tokens > 0)
+    std::fprintf(stderr, "guessed %8zu      %zu of them right\n", usage.drafted_tokens,
+                 usage.accepted_tokens);
   std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n",
                mb * static_cast<double>(peak_memory()), mb * static_cast<double>(engine.stats().kv_memory));
 }
 
 void run(RunOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  const AnswerModel loaded(options);
-  const double open_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  options.request.sampling = sampling_of(options, loaded.info.sampling);
-  options.request.end_ids = end_ids(loaded);
-  std::string chat_template = find_template(options, loaded.info);
-  if (options.raw) chat_template.clear();
-  options.request.is_continuation = chat_template.empty();
+  const auto start = Clock::now();
+  const AnswerModel opened(options);
+  const double open_seconds = seconds_since(start);
+  const LoadedModel& loaded = opened.loaded;
+  Context& context = *opened.context;
+  options.request.sampling = with_settings(options.request.sampling, options.settings, loaded.info.sampling);
+  options.request.end_ids = loaded.end_ids;
   options.request.cancelled = interrupted;
-  options.request.prompt = encode_prompt(options, loaded, chat_template);
+  options.request.prompt = encode_prompt(options, loaded);
   EngineOptions engine_options{.kv = options.kv, .cache_bytes = 0};
+  if (opened.draft) engine_options.draft = &opened.draft->model;
   std::optional<Mli> importance;
   std::optional<ImportanceObserver> observer;
   std::optional<OutputFile> importance_file;
   if (!options.imatrix.empty()) {
     engine_options.observer = &observer.emplace(importance.emplace(start_importance(loaded.model)));
     check_not_input("--imatrix", options.imatrix, loaded.files,
-                    {loaded.mlt, options.prompt_file.value_or(""), options.messages_file.value_or(""),
-                     options.tools, options.chat_template});
+                    {loaded.tokenizer_file, options.prompt_file.value_or(""),
+                     options.messages_file.value_or(""), options.tools, options.chat_template});
     importance_file.emplace(options.imatrix);
   }
   const InterruptibleAnswer interruptible;
-  Engine engine(loaded.model, loaded.tokenizer, *loaded.context, engine_options);
+  Engine engine(loaded.model, *loaded.tokenizer, context, engine_options);
   Finish finish = Finish::stop;
   const Usage usage = generate(engine, options.request, [&](const Event& event) {
     write_out(event.text);
@@ -116,7 +128,7 @@ void run(RunOptions& options) {
     check_mli_measured(*importance, loaded.model.path());
     write_mli(*importance_file, options.imatrix, *importance);
   }
-  if (options.verbose) print_timings(engine, *loaded.context, usage, open_seconds);
+  if (options.verbose) print_timings(engine, context, usage, open_seconds);
   if (finish == Finish::cancelled) throw CLI::RuntimeError(kInterrupted);
 }
 

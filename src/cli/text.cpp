@@ -15,10 +15,7 @@ namespace krafla::cli {
 
 void add_text_options(CLI::App& command, TextOptions& options) {
   command.add_option("text", options.text, "A text file; -: standard input")->required()->check(not_empty);
-  command
-      .add_option("-z,--tokenizer", options.tokenizer,
-                  "The .mlt file; the default is the one beside the model")
-      ->check(not_empty);
+  add_tokenizer_option(command, options.tokenizer);
 }
 
 namespace {
@@ -72,27 +69,10 @@ bool LineReader::next(std::string& line) {
   return true;
 }
 
-std::string find_tokenizer(const std::string& name) {
-  std::error_code ignored;
-  return !std::filesystem::exists(name, ignored) && std::filesystem::exists(name + ".mlt", ignored)
-             ? name + ".mlt"
-             : name;
-}
-
-Tokenizer open_tokenizer(const std::string& mlt, const Model& model,
-                         const std::optional<std::vector<std::int32_t>>& control_ids) {
-  Tokenizer tokenizer = Tokenizer::open(mlt, control_ids);
-  if (tokenizer.vocab_size() > model.header().vocab)
-    fail(ML_E_SHAPE, "{}: n_vocab is {}, but {} has a vocab of {}; they do not belong together", mlt,
-         tokenizer.vocab_size(), model.path(), model.header().vocab);
-  return tokenizer;
-}
-
-TokenizedText read_text(const TextOptions& options, const std::string& model_name, const Model& model) {
+TokenizedText read_text(const TextOptions& options, LoadedModel& loaded) {
   const std::string text = read_file(options.text);
-  const std::string mlt =
-      options.tokenizer.empty() ? find_model_files(model_name).mlt : find_tokenizer(options.tokenizer);
-  const Tokenizer tokenizer = open_tokenizer(mlt, model);
+  load_tokenizer(loaded, options.tokenizer);
+  const Tokenizer& tokenizer = *loaded.tokenizer;
   return {tokenizer.encode(text, {.parse_special = false}), tokenizer.adds_bos() ? tokenizer.bos() : -1,
           tokenizer.vocab_size()};
 }
@@ -102,7 +82,8 @@ void check_not_input(const std::string& option, const std::string& out, const Mo
   others.insert(others.end(), {model.mlb, model.mlt, model.json});
   std::error_code ignored;
   for (const std::string& input : others)
-    if (std::filesystem::equivalent(out, find_tokenizer(input), ignored))
+    if (std::filesystem::equivalent(out, input, ignored) ||
+        std::filesystem::equivalent(out, model_stem(input) + ".mlt", ignored))
       fail(ML_E_ARG, "{} {}: is the file that is read; name another", option, out);
 }
 
@@ -119,7 +100,7 @@ std::size_t window_size(std::size_t ctx, const Model& model) {
 }
 
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {
-  if (!terminal_) last_ = std::chrono::steady_clock::now();
+  if (!terminal_) last_ = Clock::now();
 }
 
 ProgressLine::~ProgressLine() {
@@ -127,7 +108,7 @@ ProgressLine::~ProgressLine() {
 }
 
 void ProgressLine::show(const std::string& line) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = Clock::now();
   if (now - last_ < (terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10))) return;
   last_ = now;
   std::fprintf(stderr, terminal_ ? "\r%-79s" : "%s\n", line.c_str());

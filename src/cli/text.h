@@ -2,7 +2,6 @@
 // measure a model on one, and their line of progress.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -10,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "cli/compute.h"
-#include "engine/model_files.h"
-#include "tokenizer/tokenizer.h"
+#include "engine/loaded_model.h"
 
 namespace krafla::cli {
 
@@ -25,13 +24,13 @@ struct TextOptions {
 void add_text_options(CLI::App& command, TextOptions& options);
 
 /// A tokenized text: BOS comes first if the tokenizer adds one, and no control token is made of the text's
-/// letters.
+/// letters. Opens the model's tokenizer.
 struct TokenizedText {
   std::vector<std::int32_t> ids;
   std::int32_t bos = -1;  // -1: the tokenizer adds none
   std::size_t vocab = 0;  // the tokenizer's
 };
-TokenizedText read_text(const TextOptions& options, const std::string& model_name, const Model& model);
+TokenizedText read_text(const TextOptions& options, LoadedModel& loaded);
 
 /// The bytes of a file, "-" being standard input. ML_E_IO naming it.
 std::string read_file(const std::string& path);
@@ -53,13 +52,6 @@ class LineReader {
   std::string buffer_;  // what was read; the next line begins at at_
   std::size_t at_ = 0;
 };
-
-/// The path of a .mlt given with or without its ending.
-std::string find_tokenizer(const std::string& name);
-
-/// Opens a .mlt for a model. ML_E_SHAPE if it has more tokens than the model has rows for.
-Tokenizer open_tokenizer(const std::string& mlt, const Model& model,
-                         const std::optional<std::vector<std::int32_t>>& control_ids = std::nullopt);
 
 /// ML_E_ARG if `out` is one of the files that are read: those of the model, or one of `others` (names of no
 /// file do no harm).
@@ -85,7 +77,7 @@ class ProgressLine {
 
  private:
   bool terminal_;
-  std::chrono::steady_clock::time_point last_;
+  Clock::time_point last_;
 };
 
 }  // namespace krafla::cli

@@ -1,23 +1,22 @@
 // `krafla tokenize`, also ml_tok: text to token ids and back.
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/counted.h"
 #include "base/json.h"
 #include "base/json_ids.h"
 #include "cli/commands.h"
+#include "cli/compute.h"
 #include "cli/text.h"
-#include "engine/model_files.h"
-#include "tokenizer/tokenizer.h"
+#include "engine/loaded_model.h"
 #include "tokenizer/unicode.h"
 
 namespace krafla::cli {
@@ -38,21 +37,6 @@ struct Options {
     return result;
   }
 };
-
-/// The tokenizer `path` names: itself if it is a .mlt, else the .mlt beside NAME, NAME.mlb or NAME.json;
-/// control ids from NAME.json.
-Tokenizer open_tokenizer(const std::string& path) {
-  std::string base = path;
-  for (const std::string_view extension : {".mlt", ".mlb", ".json"})
-    if (path.ends_with(extension)) base.resize(path.size() - extension.size());
-  std::error_code ignored;
-  if (!std::filesystem::exists(base + ".mlt", ignored))
-    fail(ML_E_IO,
-         "{}.mlt: there is no such file; `krafla convert-tokenizer` makes one of a tokenizer.json or a GGUF "
-         "file",
-         base);
-  return Tokenizer::open(base + ".mlt", read_model_info(base + ".json").control_ids);
-}
 
 void write_out(std::string_view bytes) {
   if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size())
@@ -173,9 +157,9 @@ void run_bench(const Options& options) {
   const auto seconds = [](std::clock_t from) {
     return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC;
   };
-  const auto before = std::chrono::steady_clock::now();
-  const Tokenizer tokenizer = open_tokenizer(options.tokenizer);
-  const double load = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+  const auto before = Clock::now();
+  const Tokenizer tokenizer = open_tokenizer(tokenizer_path(options.tokenizer));
+  const double load = seconds_since(before);
   const std::string text = read_file(options.bench);
   double best = 1e9, total = 0;
   std::size_t n_ids = 0;
@@ -199,7 +183,7 @@ void run(const Options& options) {
   if (!options.bench.empty()) {
     run_bench(options);
   } else {
-    const Tokenizer tokenizer = open_tokenizer(options.tokenizer);
+    const Tokenizer tokenizer = open_tokenizer(tokenizer_path(options.tokenizer));
     if (options.jsonl) {
       LineReader lines(options.file);
       run_jsonl(tokenizer, options, lines);

@@ -14,7 +14,7 @@ void add_verify(CLI::App& app) {
   add_compute_options(*command, *options);
   command->callback([options] {
     const auto context = make_context(*options);
-    const Model model = open_model(*options, *context);
+    const Model model = load_model(options->model, *options, context->threads).model;
     const Verification result = verify(model, *context);
     if (result.first_nan) warn_of_nan(*result.first_nan, result.nan_token);
     std::printf("%016llx\n", static_cast<unsigned long long>(result.digest));

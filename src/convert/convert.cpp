@@ -1,9 +1,9 @@
 #include "convert/convert.h"
 
-#include <chrono>
 #include <filesystem>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/mapped_file.h"
 #include "convert/arch/registry.h"
 #include "convert/convert_tokenizer.h"
@@ -112,11 +112,11 @@ ModelPaths output_paths(std::string_view source, std::string_view out) {
 
 ConvertSummary convert_model(const std::string& source, const std::string& out,
                              const ConvertOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   std::error_code ignored;
   ConvertSummary summary = fs::is_directory(source, ignored) ? convert_folder(source, out, options)
                                                              : convert_gguf(source, out, options);
-  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  summary.seconds = seconds_since(start);
   return summary;
 }
 

@@ -55,8 +55,7 @@ void note_templates(const nlohmann::ordered_json& json, std::vector<std::string>
     try {
       const ChatTemplate parsed(text.get_ref<const std::string&>());
     } catch (const Error& e) {
-      notes.push_back(fmt::format("{} cannot be used, answers need another (--chat-template): {}", name,
-                                  printable(e.what())));
+      notes.push_back(fmt::format("{} cannot be used, answers need another: {}", name, printable(e.what())));
     }
   };
   if (it->is_string()) return check("chat_template", *it);

@@ -255,10 +255,7 @@ GgufTokenizer read_gguf_tokenizer(const Gguf& gguf) {
   }
   result.add_space_prefix = gguf.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
   if (result.tokens.empty())
-    fail(ML_E_FORMAT,
-         "{}: tokenizer.ggml.tokens is missing or empty: the file has no tokenizer; --no-tokenizer converts "
-         "the weights alone",
-         gguf.name);
+    fail(ML_E_FORMAT, "{}: tokenizer.ggml.tokens is missing or empty: the file has no tokenizer", gguf.name);
   result.bos = gguf.integer("tokenizer.ggml.bos_token_id").value_or(-1);
   result.eos = gguf.integer("tokenizer.ggml.eos_token_id").value_or(-1);
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})

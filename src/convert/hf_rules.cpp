@@ -70,7 +70,7 @@ class RuleReader {
  private:
   [[noreturn]] void refuse(const char* section, const Json& value,
                            const char* why = "a .mlt has no such rule") const {
-    fail(ML_E_UNSUPPORTED, "{}: {} {}: {}; --no-tokenizer converts the weights alone", file_, section,
+    fail(ML_E_UNSUPPORTED, "{}: {} {}: {}", file_, section,
          value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 400), why);
   }
 
@@ -117,9 +117,7 @@ class RuleReader {
     if (const std::string type =
             model.is_object() && model.contains("type") ? type_of(model, "model") : "BPE";
         type != "BPE")
-      fail(ML_E_UNSUPPORTED,
-           "{}: model \"{}\": only BPE can be expressed; --no-tokenizer converts the weights alone", file_,
-           type);
+      fail(ML_E_UNSUPPORTED, "{}: model \"{}\": only BPE can be expressed", file_, type);
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix", "dropout"})
       if (const auto it = model.find(key);
           it != model.end() && !it->is_null() && *it != Json("") && *it != 0.0)

@@ -63,8 +63,7 @@ class HfConverter {
   }
   template <class... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(ML_E_UNSUPPORTED, "{}: {}; --no-tokenizer converts the weights alone", file_,
-         fmt::format(format, std::forward<Args>(args)...));
+    fail(ML_E_UNSUPPORTED, "{}: {}", file_, fmt::format(format, std::forward<Args>(args)...));
   }
 
   void read_added() {

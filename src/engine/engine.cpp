@@ -9,8 +9,6 @@
 namespace krafla {
 namespace {
 
-using Clock = Request::Clock;
-
 /// The next prompt of a conversation may differ from this one in how the answer is opened: so many tokens at
 /// the end.
 constexpr std::size_t kOpening = 16;

@@ -26,7 +26,7 @@ bool Job::is_given_up() {
   if (given_up) return true;
   if (mailbox->cancelled || (request.cancelled && request.cancelled()))
     given_up = Finish::cancelled;
-  else if (request.deadline && Request::Clock::now() >= *request.deadline)
+  else if (request.deadline && Clock::now() >= *request.deadline)
     given_up = Finish::deadline;
   return given_up.has_value();
 }

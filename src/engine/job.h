@@ -62,7 +62,7 @@ struct Job {
   bool answers = false;         // the first token is there
   std::optional<Finish> given_up;
   Usage usage;
-  Request::Clock::time_point submitted = Request::Clock::now(), start, first_token;
+  Clock::time_point submitted = Clock::now(), start, first_token;
 };
 
 }  // namespace krafla

@@ -75,8 +75,8 @@ void read_reasoning(const Keys& keys, const std::string& path, ModelInfo& info) 
   info.reasoning_close = Keys(*value, path).text("close");
 }
 
-SamplingDefaults read_sampling(const Keys& keys, const std::string& path) {
-  SamplingDefaults out;
+SamplingSettings read_sampling(const Keys& keys, const std::string& path) {
+  SamplingSettings out;
   const Json* value = keys.find("sampling");
   if (value == nullptr) return out;
   if (!value->is_object()) keys.wrong("sampling", *value, "an object");
@@ -91,23 +91,22 @@ SamplingDefaults read_sampling(const Keys& keys, const std::string& path) {
 
 }  // namespace
 
+std::string model_stem(const std::string& path) {
+  for (const std::string_view extension : {".mlb", ".mlt", ".json"})
+    if (path.ends_with(extension)) return path.substr(0, path.size() - extension.size());
+  return path;
+}
+
 ModelFiles find_model_files(const std::string& name) {
-  std::string stem = name;
-  for (const char* extension : {".mlb", ".mlt", ".json"})
-    if (stem.ends_with(extension)) {
-      stem.resize(stem.size() - std::string(extension).size());
-      break;
-    }
+  const std::string stem = model_stem(name);
   ModelFiles files{stem + ".mlb", stem + ".mlt", stem + ".json"};
   std::error_code ignored;
   if (fs::exists(files.mlb, ignored)) return files;
-  if (fs::is_directory(name, ignored))
-    fail(ML_E_IO, "{}: is a directory; name a model's .mlb file, or make one with `krafla convert`", name);
+  if (fs::is_directory(name, ignored)) fail(ML_E_IO, "{}: is a directory, not a .mlb file", name);
   if (name == stem && fs::exists(name, ignored)) {
     const MappedFile file(name);
-    const bool gguf = starts_with(file.bytes(), "GGUF");
     fail(ML_E_FORMAT, "{}: is {}", name,
-         gguf ? "a GGUF file; make a .mlb of it with `krafla convert`" : "not a .mlb file");
+         starts_with(file.bytes(), "GGUF") ? "a GGUF file, not a .mlb file" : "not a .mlb file");
   }
   fail(ML_E_IO, "{}: there is no such file", files.mlb);
 }

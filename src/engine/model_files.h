@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/sampling_settings.h"
+
 namespace krafla {
 
 /// Paths of one model's files. The .mlt and the .json need not exist.
@@ -14,16 +16,13 @@ struct ModelFiles {
   std::string mlb, mlt, json;
 };
 
-/// `name` is any of the three paths, or their common part NAME. When there is no NAME.mlb: ML_E_FORMAT if
-/// `name` is a file of another kind, else ML_E_IO; the message says what is there instead (a folder, a GGUF)
-/// and what to do.
-ModelFiles find_model_files(const std::string& name);
+/// A path without the ending .mlb, .mlt or .json, if it has one.
+std::string model_stem(const std::string& path);
 
-/// Default sampling of a model, where the JSON gives it.
-struct SamplingDefaults {
-  std::optional<float> temperature, top_p, min_p, repetition_penalty;
-  std::optional<int> top_k;
-};
+/// `name` is any of the three paths, or their common part NAME. When there is no NAME.mlb: ML_E_FORMAT if
+/// `name` is a file of another kind, else ML_E_IO; the message says what is there instead, a folder or a
+/// GGUF for instance.
+ModelFiles find_model_files(const std::string& name);
 
 /// What the JSON beside a model says; empty where it says nothing.
 struct ModelInfo {
@@ -34,7 +33,7 @@ struct ModelInfo {
   std::optional<std::int32_t> bos;
   std::vector<std::int32_t> end_ids;
   std::optional<std::vector<std::int32_t>> control_ids;
-  SamplingDefaults sampling;
+  SamplingSettings sampling;
 };
 
 /// Reads the JSON; a missing file gives an empty ModelInfo. ML_E_IO for one that cannot be read, ML_E_FORMAT

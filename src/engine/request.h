@@ -1,7 +1,6 @@
 // A request to the engine, and the events by which it answers.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "chat/parse_answer.h"
 #include "krafla/krafla.h"
 #include "sample/log_softmax.h"
@@ -26,8 +26,6 @@ enum class Speculation {
 };
 
 struct Request {
-  using Clock = std::chrono::steady_clock;
-
   std::vector<std::int32_t> prompt;
   SamplingOptions sampling;
   std::size_t max_tokens = static_cast<std::size_t>(-1);  ///< tokens of an answer at most; at least 1

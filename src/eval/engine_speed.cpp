@@ -11,8 +11,6 @@
 namespace krafla {
 namespace {
 
-using Clock = Request::Clock;
-
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }

@@ -2,18 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 
+#include "base/clock.h"
+
 namespace krafla {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// The bytes' sum as words, so that each is read. Four places at a time: one stream alone does not fill a
 /// core's line buffers.

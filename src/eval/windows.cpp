@@ -14,9 +14,8 @@ Windows cut_text(std::size_t n_ids, std::size_t ctx, std::size_t stride, std::si
   Windows w{.ctx = ctx, .stride = stride};
   if (stride == 0) {
     if (n_ids < 2 * ctx)
-      fail(ML_E_ARG,
-           "the text has {}; needed: at least {}, two windows of {}. Take a longer text or a smaller --ctx",
-           counted(n_ids, "token"), 2 * ctx, ctx);
+      fail(ML_E_ARG, "the text has {}; needed: at least {}, two windows of {}", counted(n_ids, "token"),
+           2 * ctx, ctx);
     w.count = n_ids / ctx;
     if (limit != 0) w.count = std::min(w.count, limit);
     w.n_ids = w.count * ctx;

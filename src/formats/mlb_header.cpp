@@ -231,7 +231,7 @@ MlbHeader parse_mlb_header(Bytes file, std::string_view name) {
   if (std::memcmp(file.data(), "MLB1", 4) != 0) {
     const bool gguf = std::memcmp(file.data(), "GGUF", 4) == 0;
     fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLB1\"{}", name, file[0],
-         file[1], file[2], file[3], gguf ? "; this is a GGUF file: convert it with `krafla convert`" : "");
+         file[1], file[2], file[3], gguf ? "; this is a GGUF file" : "");
   }
   std::uint32_t version = 0;
   std::memcpy(&version, &file[4], 4);

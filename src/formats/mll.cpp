@@ -115,8 +115,7 @@ void check_same_text(const ScoredText& saved, const ScoredText& wanted, std::str
 MllWriter::MllWriter(const std::string& path, const ScoredText& text)
     : file_(path), vocab_(text.vocab), missing_(text.windows.rows()) {
   if (text.windows.n_ids > UINT32_MAX)
-    fail(ML_E_ARG, "{}: a text of {} tokens does not fit; take fewer windows (--chunks)", path,
-         text.windows.n_ids);
+    fail(ML_E_ARG, "{}: the text has {} tokens; allowed: 0 to {}", path, text.windows.n_ids, UINT32_MAX);
   const auto word = [](std::size_t value) { return static_cast<std::uint32_t>(value); };
   const std::uint32_t head[] = {1,
                                 word(text.vocab),

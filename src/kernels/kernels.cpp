@@ -45,11 +45,7 @@ const Kernels* find_kernels(const char* name) {
 }
 
 const Kernels& choose_kernels(const char* forced) {
-  const char* source = "--isa";
-  if (forced == nullptr || *forced == '\0') {
-    forced = std::getenv("KRAFLA_ISA");
-    source = "KRAFLA_ISA";
-  }
+  if (forced == nullptr || *forced == '\0') forced = std::getenv("KRAFLA_ISA");
   const bool is_forced = forced != nullptr && *forced != '\0';
   if (is_forced)
     if (const Kernels* found = find_kernels(forced)) return *found;
@@ -61,8 +57,8 @@ const Kernels& choose_kernels(const char* forced) {
       available.push_back(isa.name);
     }
   if (is_forced)
-    fail(ML_E_ISA, "{}={}: this instruction set is unknown or not on this CPU; available here: {}", source,
-         forced, fmt::join(available, ", "));
+    fail(ML_E_ISA, "instruction set {}: it is unknown or not on this CPU; available here: {}", forced,
+         fmt::join(available, ", "));
   return *best;
 }
 

@@ -92,10 +92,10 @@ TEST(Marks, ToolsDocumentsAndVariablesAreAUsers) {
   input.tools = {{{"name", "<f>"}}};
   input.documents = {{{"text", "<d>"}}};
   input.variables = {{"v", "<v>"}, {"n", 12}};
-  input.tokens = {"<s>", "</s>"};
   EXPECT_EQ(
       marked(ChatTemplate(
-                 "{{ bos_token }}{{ tools | tojson }}{{ documents[0].text }}{{ v }}{{ n }}{{ eos_token }}")
+                 "{{ bos_token }}{{ tools | tojson }}{{ documents[0].text }}{{ v }}{{ n }}{{ eos_token }}",
+                 {"<s>", "</s>"})
                  .render(input)),
       "<s>[{\"⟨name⟩\": \"⟨<f>⟩\"}]⟨<d><v>⟩12</s>");
 }

@@ -15,7 +15,8 @@ int main() {
   for (const Json& job : jobs) {
     try {
       const krafla::Prompt prompt =
-          krafla::ChatTemplate(job["template"].get<std::string>()).render(krafla::input_of(job));
+          krafla::ChatTemplate(job["template"].get<std::string>(), krafla::tokens_of(job))
+              .render(krafla::input_of(job));
       Json result = {{"text", prompt.text}};
       if (job.contains("control"))
         result["control"] = krafla::ControlTokens(job["control"].get<std::vector<std::string>>()).of(prompt);

@@ -321,7 +321,7 @@ TEST_F(Engine1, AnAbandonedRequestEnds) {
 TEST_F(Engine1, ADeadlineEndsARequestThatWaitsOrRuns) {
   Engine engine(model_, tokenizer_, context_, {.max_running = 1});
   Request slow = request(20, 10000);
-  slow.deadline = Request::Clock::now() + std::chrono::milliseconds(30);
+  slow.deadline = Clock::now() + std::chrono::milliseconds(30);
   RequestHandle running = engine.submit(slow), waiting = engine.submit(slow);
   for (RequestHandle* handle : {&running, &waiting}) {
     Answers answers;

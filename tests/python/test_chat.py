@@ -334,15 +334,15 @@ class ControlMarkers(unittest.TestCase):
                 timeout=60,
             )
             self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("knows no tools", done.stderr.decode())
+            self.assertIn("takes no tools", done.stderr.decode())
 
     def test_what_is_no_such_file_is_named(self):
         bad = self.folder / "bad.json"
         for command, option, text, reason in (
-            ("run", "--tools", "{}", "no JSON array"),
-            ("chat", "--tools", "[1]", "no JSON array"),
-            ("run", "--tools", "[]", "no JSON array"),
-            ("run", "--messages", "[]", "no conversation"),
+            ("run", "--tools", "{}", "not a JSON array"),
+            ("chat", "--tools", "[1]", "not a JSON array"),
+            ("run", "--tools", "[]", "not a JSON array"),
+            ("run", "--messages", "[]", "not a conversation"),
             ("run", "--messages", '{"messages":\n [}', "not valid JSON: line 2, column 3"),
             ("run", "--messages", "[" * 300, "not valid JSON: it nests deeper than 200"),
         ):

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -64,6 +65,21 @@ class Errors(Case):
             path = DATA / "bad" / entry["file"]
             with self.subTest(entry["file"]):
                 self.assert_fails(krafla("verify", path), EXIT[entry["status"]], entry["status"])
+
+    def test_the_program_adds_what_helps(self):
+        model, text = DATA / "models/mistral_swa-q8.mlb", self.folder / "text"
+        text.write_text("x")
+        gguf = self.folder / "x.gguf"
+        gguf.write_bytes(b"GGUF")
+        self.assert_fails(krafla("verify", gguf), 5, "`krafla convert` makes a .mlb")
+        self.assert_fails(krafla("perplexity", model, text), 4, "`krafla convert-tokenizer` makes one")
+        stem = self.folder / "m"
+        shutil.copy(model, f"{stem}.mlb")
+        shutil.copy(DATA / "good/no_merges.mlt", f"{stem}.mlt")
+        self.assert_fails(
+            krafla("run", stem, "-p", "x", "--chat-template", "none"), 1, "--raw takes the prompt"
+        )
+        self.assert_fails(krafla("perplexity", stem, text), 2, "--ctx")
 
     def test_bad_files_write_nothing(self):
         ids, out = self.folder / "ids.json", self.folder / "out.npy"

@@ -33,9 +33,13 @@ class Cpu(unittest.TestCase):
 
     def test_one_that_is_missing_fails_by_name(self):
         for name in [isa["name"] for isa in cpu()["isas"] if not isa["here"]] + ["mmx", "Scalar", "avx"]:
-            for result in (krafla("cpu", isa=name), krafla("cpu", "--isa", name)):
+            for source, result in (
+                ("KRAFLA_ISA", krafla("cpu", isa=name)),
+                ("--isa", krafla("cpu", "--isa", name)),
+            ):
                 self.assertEqual((result.returncode, result.stdout), (3, ""))
-                self.assertIn(f"={name}:", result.stderr)
+                self.assertIn(f" {name}:", result.stderr)
+                self.assertIn(f"; {source} asks for it", result.stderr)
 
     def test_agrees_with_linux(self):
         avx512 = {"avx2", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"}
