@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""How fast `krafla convert` is: GB of BF16 weights a minute on one thread, by the clock and by CPU time, and its peak memory.
+"""Measures `krafla convert` on one thread: GB of BF16 weights per minute, of elapsed and of CPU time, and
+peak memory.
 
     python3 bench/convert.py [build/release/krafla]
 
-Makes a checkpoint of 309 million random weights in a temporary folder and converts it five times in each type; the fastest counts. Needs numpy.
+Makes a checkpoint of 309 million random weights in a temporary folder and converts it five times in each
+type; the fastest run counts. Needs numpy.
 """
 import json
 import os
@@ -39,7 +41,7 @@ CASES = (
 
 
 def write_checkpoint(folder):
-    """The checkpoint; gives its weights' number."""
+    """Writes the checkpoint, and returns the number of its weights."""
     rng = np.random.RandomState(1)
     values = random_checkpoint.stored((0.02 * rng.standard_normal(1 << 24)).astype(np.float32), "BF16")
     shapes = [
@@ -90,7 +92,8 @@ def main():
         source.mkdir()
         size = 2e-9 * write_checkpoint(source)
         print(
-            f"| {size:.2f} GB of BF16, one thread | GB a minute | by CPU time | peak MB of its own | of the source |\n|---|---|---|---|---|"
+            f"| {size:.2f} GB of BF16, one thread | GB a minute | by CPU time | peak MB of its own | of the "
+            f"source |\n|---|---|---|---|---|"
         )
         for case, options in CASES:
             runs = [
@@ -110,7 +113,8 @@ def main():
             ]
             wall, cpu = min(r[0] for r in runs), min(r[1] for r in runs)
             print(
-                f"| {case} | {60 * size / wall:.1f} | {60 * size / cpu:.1f} | {max(r[2] for r in runs):.0f} | {max(r[3] for r in runs):.0f} |"
+                f"| {case} | {60 * size / wall:.1f} | {60 * size / cpu:.1f} | {max(r[2] for r in runs):.0f} "
+                f"| {max(r[3] for r in runs):.0f} |"
             )
 
 

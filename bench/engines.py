@@ -1,6 +1,6 @@
-"""llama.cpp and ik_llama.cpp for the measurements: fetched as the source packages of their Python bindings, pinned here, and built for
-the CPU at hand, or for a lesser one, in build/peers/, once. Nothing of Python is between the engines and the clock: bench/peer.cpp drives
-their C API.
+"""Downloads and builds llama.cpp and ik_llama.cpp for the measurements, once, in build/peers/. The sources
+are those of their Python bindings, in pinned versions. They are built for this CPU or for an older
+instruction set. Python does not take part in the measured work: bench/peer.cpp calls their C API.
 """
 import pathlib
 import subprocess
@@ -21,7 +21,7 @@ CMAKE = [
     "-DLLAMA_BUILD_EXAMPLES=OFF",
     "-DGGML_IQK_FA_ALL_QUANTS=OFF",
 ]  # the last: only f16 keys and values are measured
-# What to build for. An instruction set's name is krafla's; ik_llama.cpp has no x86 code below AVX2.
+# The instruction sets to build for, by krafla's names; ik_llama.cpp has no x86 code below AVX2.
 ISAS = {
     "native": [],
     "avx512vnni": [
@@ -41,7 +41,8 @@ def run(command):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
         sys.exit(
-            f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            f"{' '.join(map(str, command))}\nended with "
+            f"{done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         )
 
 
@@ -74,7 +75,7 @@ def source(engine):
 
 
 def build(engine, targets, made, isa="native"):
-    """The engine's build folder for the instruction set, in which `targets` are built unless all files `made` are there."""
+    """Builds `targets` for the instruction set, unless all files `made` exist. Returns the build folder."""
     tree = source(engine)
     folder = WORK / f"{engine}-{isa}"
     if not all((folder / path).exists() for path in made):
@@ -89,7 +90,8 @@ def build(engine, targets, made, isa="native"):
 
 
 def peer(engine, isa="native"):
-    """The program of bench/peer.cpp for the engine. ik's package lacks a file that its programs need; its libraries, all that is wanted, do not."""
+    """Builds bench/peer.cpp for the engine. Of ik_llama.cpp only the libraries are built, because its package
+    lacks a file that its programs need."""
     program, code = WORK / f"peer-{engine}-{isa}", ROOT / "bench/peer.cpp"
     if not program.exists() or program.stat().st_mtime < code.stat().st_mtime:
         folder = build(engine, ["llama"], ["src/libllama.a"], isa)

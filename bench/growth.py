@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws how the time of a token grows with context, model size and threads, beside the least that this machine's limits allow:
-build/peers/venv/bin/python bench/growth.py [--krafla PROGRAM] [--out FILE.svg]
+"""Draws how the time per token grows with context, model size and threads, and the minimum that the machine's
+limits allow: build/peers/venv/bin/python bench/growth.py [--krafla PROGRAM] [--out FILE.svg]
 
-Decode of one sequence, by `krafla bench --json`: SmolLM2-135M at several depths and numbers of threads, random weights of growing shapes.
-The limit is `krafla bench`'s own: the bytes that must be read over the read bandwidth that it measures.
+Uses `krafla bench --json` to measure the decode of one sequence: SmolLM2-135M at several depths and numbers
+of threads, and random weights of growing shapes. The limit is the one of `krafla bench`: the bytes that must
+be read, divided by the measured read bandwidth.
 """
 
 import argparse
@@ -29,7 +30,7 @@ def bench(krafla, *arguments):
 
 
 def milliseconds(rows, x):
-    """[(x, ms a token, ms that the limits allow)]"""
+    """[(x, milliseconds per token, minimum that the limits allow)]"""
     return [(row[x], 1000 / row["tok_s"], 1000 / row["limit_tok_s"]) for row in rows]
 
 

@@ -19,11 +19,11 @@ struct Weights {
   std::vector<std::uint16_t> d;
   Matrix view;
 
-  Weights(std::size_t rows, std::size_t cols, bool q4)
-      : q(rows * cols / (q4 ? 2 : 1)), d(rows * cols / 32, 0x2000) {
+  Weights(std::size_t rows, std::size_t cols, WeightType type)
+      : q(rows * cols / (type == WeightType::q4_0 ? 2 : 1)), d(rows * cols / 32, 0x2000) {
     std::mt19937 rng(1);
     for (auto& byte : q) byte = static_cast<std::uint8_t>(rng() % 255 + 129);
-    view = {q.data(), d.data(), rows, cols, q4, true};
+    view = {type, rows, cols, q.data(), d.data(), true};
   }
 };
 
@@ -36,9 +36,9 @@ AlignedArray<std::uint8_t> activations(const Kernels& kernels, std::size_t cols,
   return out;
 }
 
-void gemv(benchmark::State& state, const Kernels* kernels, bool q4) {
+void gemv(benchmark::State& state, const Kernels* kernels, WeightType type) {
   const auto rows = static_cast<std::size_t>(state.range(0)), cols = static_cast<std::size_t>(state.range(1));
-  const Weights w(rows, cols, q4);
+  const Weights w(rows, cols, type);
   const auto x = activations(*kernels, cols, 1);
   std::vector<float> y(rows);
   for (auto _ : state) {
@@ -48,12 +48,12 @@ void gemv(benchmark::State& state, const Kernels* kernels, bool q4) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(w.q.size() + 2 * w.d.size()));
 }
 
-void gemm(benchmark::State& state, const Kernels* kernels, bool q4) {
+void gemm(benchmark::State& state, const Kernels* kernels, WeightType type) {
   const auto rows = static_cast<std::size_t>(state.range(0)), cols = static_cast<std::size_t>(state.range(1));
   const auto n = static_cast<std::size_t>(state.range(2));
-  const Weights w(rows, cols, q4);
+  const Weights w(rows, cols, type);
   const auto x = activations(*kernels, cols, n);
-  AlignedArray<std::uint8_t> scratch(std::max(kernels->gemm_scratch(cols), near_cache()));
+  AlignedArray<std::uint8_t> scratch(std::max(kernels->gemm_scratch(cols), l2_budget()));
   std::vector<float> y(n * rows);
   for (auto _ : state) {
     kernels->gemm(w.view, 0, rows, x.data(), n, y.data(), rows, scratch.data(), scratch.size(), nullptr);
@@ -152,13 +152,13 @@ void register_all() {
     const Kernels* kernels = find_kernels(*name);
     if (kernels == nullptr) continue;
     const std::string isa = *name;
-    for (const bool q4 : {false, true}) {
-      const std::string type = q4 ? "/q4_0" : "/q8_0";
-      benchmark::RegisterBenchmark((isa + type + "/gemv").c_str(), gemv, kernels, q4)
+    for (const WeightType weights : {WeightType::q8_0, WeightType::q4_0}) {
+      const std::string type = weights == WeightType::q4_0 ? "/q4_0" : "/q8_0";
+      benchmark::RegisterBenchmark((isa + type + "/gemv").c_str(), gemv, kernels, weights)
           ->Args({576, 576})
           ->Args({49152, 576})
           ->Args({65536, 1536});
-      benchmark::RegisterBenchmark((isa + type + "/gemm").c_str(), gemm, kernels, q4)
+      benchmark::RegisterBenchmark((isa + type + "/gemm").c_str(), gemm, kernels, weights)
           ->Args({576, 576, 256})
           ->Args({576, 1536, 256})
           ->Args({896, 4864, 256})

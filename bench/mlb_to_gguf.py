@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""A .mlb as a GGUF without tokenizer that holds the same values, so that other engines can run what `krafla bench --shape --save` made.
+"""Converts a .mlb to a GGUF with the same values and without a tokenizer, so that other engines can run the
+files of `krafla bench --shape --save`.
 
     build/peers/venv/bin/python bench/mlb_to_gguf.py IN.mlb OUT.gguf
 
-Only plain Llama, Qwen2 and Qwen3 shapes in pure Q8_0 or Q4_0 with f16 scales; others are refused. The blocks of both formats hold the same
-bytes, a scale and its quants, in another order. numpy only; reads with tools/mlb.py.
+Only plain Llama, Qwen2 and Qwen3 shapes in pure Q8_0 or Q4_0 with f16 scales; others are refused. The blocks
+of both formats hold the same bytes, a scale and its quants, in another order. numpy only; reads with
+tools/mlb.py.
 """
 import math
 import pathlib
@@ -93,7 +95,7 @@ def metadata(h, arch):
 
 
 def llama3_factors(h):
-    """What rope_freqs.weight divides the frequencies by."""
+    """The values of rope_freqs.weight, by which the frequencies are divided."""
     wavelength = 2 * math.pi * np.float64(h.rope_theta) ** (np.arange(0, h.hd, 2) / h.hd)
     smooth = (h.rope_orig_max_seq / wavelength - h.rope_low_freq_factor) / (
         h.rope_high_freq_factor - h.rope_low_freq_factor
@@ -102,7 +104,7 @@ def llama3_factors(h):
 
 
 def halves(x, head):
-    """Rows of queries or keys from interleaved pairs to halves, which Qwen's RoPE turns."""
+    """Permutes the rows of queries or keys from interleaved pairs to the halves that Qwen's RoPE expects."""
     return x.reshape(-1, head // 2, 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
 
 

@@ -19,7 +19,7 @@
 
 namespace {
 
-constexpr int kRepeats = 3, kChunk = 512;
+constexpr int kRepeats = 3, kChunk = 512, kBatch = 1024;
 
 [[noreturn]] void die(const char* what) {
   std::fprintf(stderr, "peer: %s\n", what);
@@ -61,13 +61,14 @@ class Peer {
 #endif
     cp.n_ctx = static_cast<uint32_t>(positions * sequences);
     cp.n_seq_max = static_cast<uint32_t>(sequences);
-    cp.n_batch = cp.n_ubatch = kChunk;
+    cp.n_batch = kBatch;
+    cp.n_ubatch = kChunk;
     cp.n_threads = cp.n_threads_batch = threads;
     model_ = llama_model_load_from_file(path, mp);
     if (model_ == nullptr) die("the model cannot be loaded");
     context_ = llama_init_from_model(model_, cp);
     if (context_ == nullptr) die("no context");
-    batch_ = llama_batch_init(kChunk, 0, 1);
+    batch_ = llama_batch_init(kBatch, 0, 1);
     vocab_ = llama_vocab_n_tokens(llama_model_get_vocab(model_));
   }
 
@@ -87,6 +88,66 @@ class Peer {
     run();
     const float* logits = llama_get_logits_ith(context_, n - 1);
     return static_cast<int>(std::max_element(logits, logits + vocab_) - logits);
+  }
+
+  /// As krafla's serve_joining() (src/eval/engine_speed.h): every call takes a token of each answer, and
+  /// prompt tokens up to `chunk`. The tokens are given, none is drawn.
+  double joining(int requests, int prompt, int answer, int chunk) {
+    clear();
+    struct Stream {
+      int joins, done;
+    };
+    std::vector<Stream> streams;
+    unsigned seed = 1;
+    for (int i = 0; i < requests; ++i) {
+      seed = seed * 1664525u + 1013904223u;
+      streams.push_back(
+          {i == 0 ? 0 : static_cast<int>((seed >> 8) % static_cast<unsigned>(2 * requests)), 0});
+    }
+    const int total = prompt + answer - 1;  // the last token is not read
+    const auto start = std::chrono::steady_clock::now();
+    for (int step = 0;; ++step) {
+      batch_.n_tokens = 0;
+      bool left = false;
+      for (int s = 0; s < requests; ++s) {
+        Stream& stream = streams[static_cast<size_t>(s)];
+        left = left || stream.done < total;
+        if (stream.joins > step || stream.done < prompt || stream.done >= total) continue;
+        add(token(stream.done, s), stream.done, s, true);
+        ++stream.done;
+      }
+      int room = chunk;
+      for (int s = 0; s < requests; ++s) {
+        Stream& stream = streams[static_cast<size_t>(s)];
+        if (stream.joins > step) continue;
+        for (; stream.done < prompt && room > 0; --room, ++stream.done)
+          add(token(stream.done, s), stream.done, s, stream.done + 1 == prompt);
+      }
+      if (!left) break;
+      if (batch_.n_tokens > 0) run();
+    }
+    return requests * answer /
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  /// As krafla's serve_beside_prompt().
+  void beside(int streams, int prompt, int chunk) {
+    clear();
+    for (int s = 0; s < streams; ++s) feed(s, 0, 16);
+    double largest = 0;
+    const auto start = std::chrono::steady_clock::now();
+    for (int done = 0, position = 16; done < prompt; ++position) {
+      const auto before = std::chrono::steady_clock::now();
+      batch_.n_tokens = 0;
+      for (int s = 0; s < streams; ++s) add(token(position, s), position, s, true);
+      for (int i = 0; i < chunk && done < prompt; ++i, ++done)
+        add(token(done, streams), done, streams, done + 1 == prompt);
+      run();
+      largest =
+          std::max(largest, std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count());
+    }
+    std::printf("%.1f %.2f\n", 1e3 * largest,
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
   /// Tokens per second.
@@ -164,18 +225,26 @@ class Peer {
 
 int main(int argc, char** argv) {
   if (argc == 5 && std::strcmp(argv[1], "quantize") == 0) return quantize(argv[2], argv[3], argv[4]);
-  const bool first = argc == 7 && std::strcmp(argv[5], "first") == 0;
-  if (!first && argc != 9) die("see bench/peer.cpp for the arguments");
+  if (argc < 7) die("see bench/peer.cpp for the arguments");
   const int threads = std::atoi(argv[2]);
   const bool flash = std::atoi(argv[3]) != 0, repack = std::atoi(argv[4]) != 0;
-  if (first) {
+  const std::string kind = argv[5];
+  const auto number = [&](int i) { return i < argc ? std::atoi(argv[i]) : 0; };
+  if (kind == "first") {
     Peer peer(argv[1], threads, flash, repack, kChunk, 1);
     std::printf("%d\n", peer.first(argv[6]));
-    return 0;
+  } else if (kind == "joining") {
+    Peer peer(argv[1], threads, flash, repack, number(7) + number(8), number(6));
+    peer.measure({"decode", 8, 0, 1});  // warm: pages, threads, buffers
+    std::printf("%.3f\n", peer.joining(number(6), number(7), number(8), number(9)));
+  } else if (kind == "beside") {
+    Peer peer(argv[1], threads, flash, repack, number(7) + 256, number(6) + 1);
+    peer.beside(number(6), number(7), number(8));
+  } else {
+    const Cell cell{kind, number(6), number(7), number(8)};
+    Peer peer(argv[1], threads, flash, repack, std::max(kChunk, (cell.depth + cell.n + 255) / 256 * 256),
+              cell.batch);
+    peer.measure({"decode", 8, 0, 1});
+    std::printf("%.3f\n", peer.measure(cell));
   }
-  const Cell cell{argv[5], std::atoi(argv[6]), std::atoi(argv[7]), std::atoi(argv[8])};
-  Peer peer(argv[1], threads, flash, repack, std::max(kChunk, (cell.depth + cell.n + 255) / 256 * 256),
-            cell.batch);
-  peer.measure({"decode", 8, 0, 1});  // warm: pages, threads, buffers
-  std::printf("%.3f\n", peer.measure(cell));
 }

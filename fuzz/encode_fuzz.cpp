@@ -107,7 +107,7 @@ Ids merge_naively(const Mlt& mlt, Ids symbols) {
   }
 }
 
-/// The ids of a text without added tokens, merged whole: the cuts of Joints must change nothing.
+/// The ids of a text without added tokens, merged whole: the cuts of MergeBoundaries must change nothing.
 void sentencepiece_is_the_naive_loop(std::string_view text) {
   static const krafla::Tokenizer kTokenizer = [] {
     Mlt mlt = sentencepiece();

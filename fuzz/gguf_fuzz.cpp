@@ -7,6 +7,7 @@
 #include "convert/arch/registry.h"
 #include "convert/gguf_tokenizer.h"
 #include "formats/gguf.h"
+#include "quant/gguf_dequantize.h"
 
 namespace {
 

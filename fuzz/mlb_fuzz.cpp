@@ -19,7 +19,7 @@ void check_views(const krafla::Mlb& mlb, krafla::Bytes file) {
     require(at >= file.data() && n <= file.size() &&
             static_cast<std::size_t>(at - file.data()) <= file.size() - n);
   };
-  const auto matrix = [&](const krafla::MatrixView& m) {
+  const auto matrix = [&](const krafla::Matrix& m) {
     require(!m.empty());
     inside(m.q, m.q_bytes());
     inside(m.d, m.d_bytes());

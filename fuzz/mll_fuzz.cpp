@@ -3,11 +3,11 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "eval/logits_file.h"
+#include "formats/mll.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const krafla::SavedLogits saved = krafla::parse_saved_logits({data, size}, "fuzz.mll");
+    const krafla::Mll saved = krafla::parse_mll({data, size}, "fuzz.mll");
     std::uint64_t rows = 0;
     for (std::size_t i = 0; i < saved.text.windows.count; ++i) {
       const krafla::Window window = saved.text.windows[i];

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# The instruction sets that this CPU lacks, against the scalar code and the oracle: tests/foreign.sh [aarch64 | arm | wasm | simde]...
-# (all of them if none is named); and with `programs`, on AArch64 and 32-bit ARM, the whole program and all other C++ tests too.
-# Needs build/release (`make build-tests`). What cannot be had here is skipped, loudly.
+# Tests the instruction sets that this CPU lacks, against the scalar code and the oracle:
+#   tests/foreign.sh [aarch64 | arm | wasm | simde]...  without arguments: all four
+#   tests/foreign.sh programs                           the whole program and all C++ tests on AArch64 and ARM
+# Needs build/release (`make build-tests`). A part whose tools cannot be installed is skipped with a warning.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
 native=build/release/tests/kernel_sums
-engine='-*DoNotMatter*:*AreExact*'  # left out: how the engine cuts its work, slow in an emulator and the same everywhere
+kernel_tests="test_base test_kernels test_model kernel_sums"
+# Left out: tests of how the engine divides its work. They are slow in an emulator and the same on every CPU.
+engine='-*DoNotMatter*:*AreExact*'
 
-# What the groups of tools/setup.sh bring.
+# The commands that each group of tools/setup.sh provides.
 commands_of() {
   case "$1" in
     aarch64) echo aarch64-linux-gnu-g++ qemu-aarch64 ;;
@@ -24,7 +27,8 @@ has_all_of() {
   for command in $(commands_of "$1"); do command -v "$command" >/dev/null || return 1; done
 }
 
-# same_sums NAME COMMAND...: the checksums that it prints must be this CPU's; it fails itself where two of its instruction sets differ.
+# same_sums NAME COMMAND...: the command must print the same checksums as on this CPU. The command itself
+# fails if two of its instruction sets differ.
 same_sums() {
   local name=$1
   shift
@@ -34,16 +38,18 @@ same_sums() {
   cmp "build/$name.sums" build/native.sums
 }
 
-# build DIRECTORY TARGETS -- CMAKE'S OPTIONS: what is not a kernel is optimized little, compiling takes longer than running.
+# build DIRECTORY TARGETS -- CMAKE'S OPTIONS. Only the kernels are fully optimized, because compiling takes
+# longer than running.
 build() {
   local directory=$1 targets=$2
   shift 3
-  cmake -G Ninja -S . -B "$directory" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DKRAFLA_TESTS=ON "$@" >&2
+  cmake -G Ninja -S . -B "$directory" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 \
+    -DKRAFLA_TESTS=ON "$@" >&2
   # shellcheck disable=SC2086
   cmake --build "$directory" --target $targets >&2
 }
 
-# on NAME CPU EXPECTED: on that CPU the fastest set is EXPECTED and the checksums are right.
+# on NAME CPU EXPECTED: on that CPU the fastest set must be EXPECTED, and the checksums must be right.
 on() {
   local used
   export QEMU_CPU=$2
@@ -58,16 +64,16 @@ tests_of() {
 }
 
 aarch64() {
-  build build/aarch64 "test_base test_kernels test_model kernel_sums" -- --toolchain cmake/foreign/aarch64.cmake
+  build build/aarch64 "$kernel_tests" -- --toolchain cmake/foreign/aarch64.cmake
   on aarch64 cortex-a76 dotprod
   on aarch64 cortex-a53 neon
-  GTEST_FILTER='ChooseKernels.*' tests_of aarch64 -R '^kernels$'  # with sets that are missing
+  GTEST_FILTER='ChooseKernels.*' tests_of aarch64 -R '^kernels$'  # this CPU lacks some of the sets
   on aarch64 max i8mm
   GTEST_FILTER=$engine tests_of aarch64 -R '^(base|kernels|model)$'
 }
 
 arm() {
-  build build/arm "test_base test_kernels test_model kernel_sums" -- --toolchain cmake/foreign/arm.cmake
+  build build/arm "$kernel_tests" -- --toolchain cmake/foreign/arm.cmake
   on arm max neon
   GTEST_FILTER=$engine tests_of arm -R '^(base|kernels|model)$'
 }
@@ -86,9 +92,11 @@ programs() {
 wasm() {
   echo "==== WASM: simd128"
   local to=build/wasm flags
-  flags=(--target=wasm32-wasi -msimd128 -std=c++20 -O2 -ffp-contract=off -fno-math-errno -fno-exceptions -Wall -Wextra -Werror -Isrc -Iinclude)
+  flags=(--target=wasm32-wasi -msimd128 -std=c++20 -O2 -ffp-contract=off -fno-math-errno -fno-exceptions
+    -Wall -Wextra -Werror -Isrc -Iinclude)
   mkdir -p $to
-  clang++-19 "${flags[@]}" src/kernels/targets/{scalar,simd128}.cpp tests/kernels/kernel_sums.cpp -o $to/kernel_sums.wasm
+  clang++-19 "${flags[@]}" src/kernels/targets/{scalar,simd128}.cpp src/base/math.cpp \
+    tests/kernels/kernel_sums.cpp -o $to/kernel_sums.wasm
   same_sums wasm node --no-warnings tests/kernels/wasi.mjs $to/kernel_sums.wasm
 }
 
@@ -110,6 +118,7 @@ for part in "$@"; do
     "$part"
     echo "foreign: $part took $((SECONDS - start)) s"
   else
-    echo "WARNING: no compiler or emulator for $part (tools/setup.sh foreign-$part failed): its tests are SKIPPED" >&2
+    echo "WARNING: no compiler or emulator for $part (tools/setup.sh foreign-$part failed):" \
+      "its tests are SKIPPED" >&2
   fi
 done

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Holds the includes of src/ against the folders' rules, and keeps include/krafla/ free of anyone else's headers.
+"""Checks the includes of src/ against the folders' rules, and that include/krafla/ includes nothing foreign.
 
-The rules are the table of docs/architecture.md ("May include"). A folder's krafla_library(NAME folders...) line may
-list no more than its row, and its files include no more than that line; nothing is allowed by way of another folder,
-except base/, which is everyone's. A folder without such a line (a program's) goes by its row.
+The rules are the table of docs/architecture.md ("May include"). A folder's krafla_library(NAME folders...)
+line may list no more than its row, and its files may include no more than that line. No folder is allowed
+indirectly, except base/, which all may use. The row applies directly to a folder without such a line (a
+program).
 
-Only the program knows its options: no string outside src/cli/ names one, nor a command of it. The library states facts.
+Only the program knows its options: no string outside src/cli/ names one, nor a command of it. The library
+states facts.
 
-No file of src/ calls libm's functions: their last bit differs between libraries, and so would headers and logits. base/math.h
-has the project's own. Square roots, rounding to integers, frexp, ldexp and fmod are exact everywhere and allowed.
-"""
+No file of src/ may call functions of libm, because their last bit differs between libraries, and so would
+headers and logits; base/math.h has the project's own. Square roots, rounding to integers, frexp, ldexp and
+fmod are exact everywhere, and allowed. """
 
 import pathlib
 import re
@@ -18,13 +20,15 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 LIBM = re.compile(
-    r"(\bstd::|(?<![\w>])::|__builtin_|(?<![\w.:>]))(?:exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|hypot|sin|cos|tan|asin|acos|atan|"
+    r"(\bstd::|(?<![\w>])::|__builtin_|(?<![\w.:>]))"
+    r"(?:exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|hypot|sin|cos|tan|asin|acos|atan|"
     r"atan2|sinh|cosh|tanh|asinh|acosh|atanh|erf|erfc|lgamma|tgamma|fma)[fl]?\("
 )
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*|krafla [a-z-]+|convert-tokenizer")
-# base/math.h's own functions, and a template's ** and round, which are no part of the arithmetic. The kernels call A10's exp and tanh without a prefix.
+# The functions of base/math.h itself, and ** and round of chat templates, which are not part of the
+# arithmetic. The kernels call A10's exp and tanh without a prefix.
 OWN_MATH = {
     "src/base/math.h",
     "src/base/math.cpp",
@@ -73,7 +77,8 @@ def check_folder(folder, allowed):
             first = header.split("/")[0]
             if first in folders and first not in allowed | {folder.name}:
                 found.append(
-                    f"{path.relative_to(ROOT)}: includes {header}; {folder.name} may include: {', '.join(sorted(allowed))}"
+                    f"{path.relative_to(ROOT)}: includes {header}; {folder.name} may include: "
+                    f"{', '.join(sorted(allowed))}"
                 )
             if header.startswith("../") or "/../" in header:
                 found.append(f"{path.relative_to(ROOT)}: includes {header}; write the path from src/")
@@ -100,7 +105,8 @@ def check_libm(path):
     text = COMMENT.sub(blank, path.read_text())
     calls = [call for call in LIBM.finditer(text) if call[1] or not name.startswith("src/kernels/")]
     return [
-        f"{name}:{text.count(chr(10), 0, call.start()) + 1}: calls {call[0]}...) of libm; base/math.h has the project's own"
+        f"{name}:{text.count(chr(10), 0, call.start()) + 1}: calls {call[0]}...) of libm; base/math.h has "
+        f"the project's own"
         for call in calls
     ]
 
@@ -115,7 +121,8 @@ def check_public(path):
         )
         if not own and not standard:
             found.append(
-                f"{path.relative_to(ROOT)}: includes {header}; public headers include only krafla/ and the language's own"
+                f"{path.relative_to(ROOT)}: includes {header}; public headers include only krafla/ and the "
+                f"language's own"
             )
     return found
 

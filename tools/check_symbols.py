@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Holds the objects of src/kernels/targets to one exported symbol each, and none weak: check_symbols.py OBJECT...
+"""Checks that each object of src/kernels/targets exports one symbol and no weak one: check_symbols.py
+OBJECT...
 
-A file built with -mavx2 must not share code with the rest: an inline function from it would be a weak symbol, and the
-linker might take that copy, AVX2 instructions and all, for everybody. So helpers live in anonymous namespaces.
-"""
+An inline function that is not inlined becomes a weak symbol. The linker keeps one copy of it for the whole
+program. If that copy came from a file built with -mavx2, the program would crash on CPUs without AVX2. So
+helpers of these files are in anonymous namespaces. """
 
 import subprocess
 import sys

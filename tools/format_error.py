@@ -1,7 +1,8 @@
-"""What the three file formats share: the error, reading a file whole, and writing one so that it appears only when complete.
+"""Shared by the three file formats: the error, reading a whole file, and writing a file that appears only
+when complete.
 
-Goal: every reader fails with a status of the format page and one line that names the field or tensor, what was found
-and what is allowed. Non-goal: recovering anything from a bad file.
+Every reader fails with a status of the format page and one line that names the field or tensor, the value
+found and the values allowed. Nothing is recovered from an invalid file.
 """
 import os
 import tempfile
@@ -28,7 +29,8 @@ def bad(status, what, found, allowed):
 
 
 def read_bytes(path_or_bytes):
-    """The bytes of a file, or the argument itself if it is bytes already. Raises ML_E_IO if the file cannot be read."""
+    """The bytes of a file, or the argument itself if it is bytes. Raises ML_E_IO if the file cannot
+    be read."""
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         return bytes(path_or_bytes)
     try:
@@ -41,7 +43,8 @@ def read_bytes(path_or_bytes):
 def write_chunks(path, chunks):
     """Writes the byte strings of the iterable `chunks` to a temporary name beside `path`, then renames.
 
-    If making a chunk raises (a NaN weight, say), nothing is left behind and an old file at `path` is untouched.
+    If making a chunk raises (a NaN weight, say), nothing is left behind and an old file at `path` is
+    untouched.
     """
     path = os.fspath(path)
     try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every libFuzzer target of a build for some seconds: tools/fuzz.sh BUILD_FOLDER SECONDS
-# fuzz/corpus/NAME seeds the target fuzz_NAME; new inputs and findings go to the build folder.
+# The target fuzz_NAME starts from fuzz/corpus/NAME. New inputs and findings go to the build folder.
 set -euo pipefail
 folder=$1 seconds=$2
 
@@ -13,7 +13,10 @@ for target in "${targets[@]}"; do
   mkdir -p "$folder/corpus/$name" "$folder/findings"
   corpus=("$folder/corpus/$name")
   [ ! -d "fuzz/corpus/$name" ] || corpus+=("fuzz/corpus/$name")
-  "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 -verbosity=0 \
-    -artifact_prefix="$folder/findings/$name-" "${corpus[@]}" || { echo "fuzz: $name FAILED, see $folder/findings" >&2; failed=1; }
+  if ! "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 -verbosity=0 \
+    -artifact_prefix="$folder/findings/$name-" "${corpus[@]}"; then
+    echo "fuzz: $name FAILED, see $folder/findings" >&2
+    failed=1
+  fi
 done
 exit $failed

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The .mlb model file: reader, canonical writer, checker, random models. The tests' oracle for the C++ code.
 
-Written from the format page alone; shares no code with the engine. Needs only numpy. The quantization rules are in
-quantize.py, the tokenizer file in mlt.py, the importance matrix in mli.py; their public names are re-exported here.
+Written from the format page alone; shares no code with the engine. Needs only numpy. The quantization rules
+are in quantize.py, the tokenizer file in mlt.py, the importance matrix in mli.py; their public names are
+re-exported here.
 
     mlb.py inspect FILE             header fields and arrays (.mlb), or a summary (.mlt, .mli)
     mlb.py check FILE...            one line per file: ok, or the status and the reason
@@ -57,8 +58,8 @@ C_EMB, C_CLS, C_QK, C_V, C_O, C_UP, C_DOWN, C_ALWAYS_Q8 = 1, 2, 4, 8, 16, 32, 64
 
 @dataclass
 class Header:
-    """The fixed header, field by field from offset 8 on, 4 bytes each: int is u32, float is f32. Magic, version and the
-    zeros from offset 160 to 256 are implicit. Zero is every field's default."""
+    """The fixed header, field by field from offset 8 on, 4 bytes each: int is u32, float is f32. Magic,
+    version and the zeros from offset 160 to 256 are implicit. Zero is every field's default."""
 
     dim: int = 0
     n_layers: int = 0
@@ -127,7 +128,8 @@ class Header:
         return self.lin_v_heads * self.lin_v_dim
 
     def pack(self):
-        """The 256 bytes. Raises ML_E_FORMAT for a value its field cannot hold (negative, above 2^32-1, beyond float32)."""
+        """The 256 bytes. Raises ML_E_FORMAT for a value its field cannot hold (negative, above 2^32-1, beyond
+        float32)."""
         out = b"MLB1" + struct.pack("<I", 1)
         for f in fields(self):
             value = getattr(self, f.name)
@@ -139,7 +141,7 @@ class Header:
 
     @staticmethod
     def unpack(data):
-        """The fields of a header of at least 256 bytes; checks magic, version and nothing else (see check_header)."""
+        """The fields of a header of at least 256 bytes; checks only magic and version (see check_header)."""
         if len(data) == 0:
             raise FormatError(FORMAT, "empty file")
         if len(data) < HEADER_BYTES:
@@ -153,9 +155,9 @@ class Header:
         return Header(*struct.unpack_from(layout_of_fields, data, 8))
 
 
-# --- validation -------------------------------------------------------------------------------------------------------
-# Order: everything of status ML_E_FORMAT in the header by offset, then ML_E_SHAPE, then layer flags, linear attention,
-# sizes, quants. The first problem is reported.
+# --- validation ---------------------------------------------------------------------------------------------
+# Order: everything of status ML_E_FORMAT in the header by offset, then ML_E_SHAPE, then layer flags, linear
+# attention, sizes, quants. The first problem is reported.
 
 
 def _positive(x):
@@ -255,9 +257,9 @@ def check_header(h, reserved=b""):
 def check_layers(h, flags):
     """Raises FormatError for the first layer flag, then the first lin_* field, that is not allowed.
 
-    flags: one byte per layer, or all zero when the header has no layer_flags. A lin_* field that is zero while another
-    is not has status ML_E_SHAPE where a layer uses linear attention ("zero where used") and ML_E_FORMAT where none does
-    ("partly set").
+    flags: one byte per layer, or all zero when the header has no layer_flags. A lin_* field that is zero
+    while another is not has status ML_E_SHAPE where a layer uses linear attention ("zero where used") and
+    ML_E_FORMAT where none does ("partly set").
     """
     zero = [name for name in LIN_FIELDS if getattr(h, name) == 0]
     for i in np.flatnonzero(flags):
@@ -294,14 +296,15 @@ def check_layers(h, flags):
         )
 
 
-# --- layout -----------------------------------------------------------------------------------------------------------
+# --- layout -------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Array:
     """One tensor's place in the file. kind: "u8", "f32", "q8" or "q4". A vector has rows = 1.
 
-    offset, nbytes: of the values or quants; d_offset, d_nbytes: of the scales (None and 0 unless quantized), bytes.
+    offset, nbytes: of the values or quants; d_offset, d_nbytes: of the scales (None and 0 unless quantized),
+    bytes.
     """
 
     name: str
@@ -324,7 +327,8 @@ def aligned(n):
 
 
 def _layer_tensors(h, linear):
-    """(name, rows, cols, class) of a layer's tensors in file order; class None: floats, else the q8_mask bit."""
+    """(name, rows, cols, class) of a layer's tensors in file order; class None: floats, else the q8_mask
+    bit."""
     q, kv, hd, dim, hidden = h.q_dim, h.kv_dim, h.hd, h.dim, h.hidden_dim
     yield "attn_norm", 1, dim, None
     if linear:
@@ -378,8 +382,9 @@ def _kind(h, cls):
 
 
 def iter_layout(h, flags):
-    """The Arrays in file order, one at a time: a reader stops at the first that does not fit, whatever the header says.
-    Python's integers do not overflow; a reader in C must check every product and sum (lin_* reach beyond 2^64).
+    """The Arrays in file order, one at a time: a reader stops at the first that does not fit, whatever the
+    header says. Python's integers do not overflow; a reader in C must check every product and sum (lin_*
+    reach beyond 2^64).
     """
     offset = HEADER_BYTES
     if h.layer_flags:
@@ -406,13 +411,14 @@ def _no_flags(h):
     return np.zeros(h.n_layers, np.uint8)
 
 
-# --- reader -----------------------------------------------------------------------------------------------------------
+# --- reader -------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Model:
-    """A file's content. layer_flags: uint8 [n_layers], zeros when the file has none. tensors: name -> float32 array
-    ([n] for vectors, [rows, cols] for lconv) or Quant. trailing: bytes after the last array and its padding.
+    """A file's content. layer_flags: uint8 [n_layers], zeros when the file has none. tensors: name -> float32
+    array ([n] for vectors, [rows, cols] for lconv) or Quant. trailing: bytes after the last array and its
+    padding.
     """
 
     header: Header
@@ -422,7 +428,8 @@ class Model:
 
 
 def read(path_or_bytes, check_quants=True):
-    """Reads and validates a model. check_quants=False leaves out the scan for Q8_0 quants of -128, nothing else."""
+    """Reads and validates a model. check_quants=False leaves out the scan for Q8_0 quants of -128, nothing
+    else."""
     data = read_bytes(path_or_bytes)
     h = Header.unpack(data)
     check_header(h, data[160:HEADER_BYTES])
@@ -470,14 +477,16 @@ def check_quant(tensor, name):
             raise bad(FORMAT, f"{name} row {int(np.argmax(rows))}", "a quant of -128", "-127 to 127")
 
 
-# --- canonical writer -------------------------------------------------------------------------------------------------
+# --- canonical writer ---------------------------------------------------------------------------------------
 
 
 def canonical(header, layer_flags=None):
-    """The header and flags (uint8 [n_layers]) that say the same with zero wherever zero means the same; both validated.
+    """The same header and flags (uint8 [n_layers]), with zero wherever zero has the same meaning. Validates
+    both.
 
-    Flags that are None or all zero, with header.layer_flags 0: no flags, so a sliding_window applies to every layer.
-    Otherwise the array decides. header.layer_flags of the result says whether the flags have to be written.
+    Flags that are None or all zero, with header.layer_flags 0: no flags, so a sliding_window applies to every
+    layer. Otherwise the array decides. header.layer_flags of the result says whether the flags have to be
+    written.
     """
     h = Header.unpack(header.pack())  # a copy whose floats are float32 values
     check_header(h)
@@ -527,9 +536,9 @@ def _zero_unused(h, flags):
 def write(path, header, layer_flags, tensors, q4_rule="search", importance=None):
     """Writes the canonical file; it appears at `path` only when complete.
 
-    tensors: name -> float array or Quant, exactly the names of the layout. Float matrices are quantized with q4_rule and
-    the Importance (or None). Raises ML_E_FORMAT for missing or unknown names, Quants of another kind or scale type, and
-    weights that are NaN or infinite; ML_E_SHAPE for shapes.
+    tensors: name -> float array or Quant, exactly the names of the layout. Float matrices are quantized with
+    q4_rule and the Importance (or None). Raises ML_E_FORMAT for missing or unknown names, Quants of another
+    kind or scale type, and weights that are NaN or infinite; ML_E_SHAPE for shapes.
     """
     h, flags = canonical(header, layer_flags)
     arrays = layout(h, flags)
@@ -599,7 +608,7 @@ def _floats(a, tensor):
     return x
 
 
-# --- random models ----------------------------------------------------------------------------------------------------
+# --- random models ------------------------------------------------------------------------------------------
 
 SMALL = Header(
     dim=64,
@@ -616,8 +625,9 @@ SMALL = Header(
 
 
 def random_tensors(header, layer_flags=None, seed=0):
-    """Random float32 tensors by name for a valid header: matrices normal / sqrt(cols), norms near 1, small biases, decays
-    as Qwen3.5's are (A_log in log 1..16). The stream is numpy's frozen MT19937, equal in every numpy."""
+    """Random float32 tensors by name for a valid header: matrices normal / sqrt(cols), norms near 1, small
+    biases, decays as Qwen3.5's are (A_log in log 1..16). The stream is numpy's frozen MT19937, equal in every
+    numpy."""
     rng = np.random.RandomState(seed)
     out = {}
     for a in layout(header, layer_flags):
@@ -639,7 +649,8 @@ def random_tensors(header, layer_flags=None, seed=0):
 
 
 def parse_setting(header, setting):
-    """Sets "field=value" in the header; raises ValueError for an unknown field or a value of the wrong type."""
+    """Sets "field=value" in the header; raises ValueError for an unknown field or a value of the wrong
+    type."""
     name, _, value = setting.partition("=")
     types = {f.name: f.type for f in fields(Header)}
     if name not in types:
@@ -647,7 +658,7 @@ def parse_setting(header, setting):
     setattr(header, name, int(value, 0) if types[name] is int else float(value))
 
 
-# --- command line -----------------------------------------------------------------------------------------------------
+# --- command line -------------------------------------------------------------------------------------------
 
 
 def file_type(path):
@@ -666,7 +677,7 @@ READERS = {"mlb": read, "mlt": read_mlt, "mli": read_mli}
 
 
 def inspect(path):
-    """Prints what is in the file, one fact a line."""
+    """Prints the contents of the file, one fact per line."""
     kind = file_type(path)
     content = READERS[kind](path)
     if kind != "mlb":

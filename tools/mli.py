@@ -1,5 +1,5 @@
-"""The MLI1 importance matrix: sums of squared inputs per channel, measured by ml_run --imatrix, and the relative
-importance that the Q4_0 search makes of them. All sums are float64, added in ascending order.
+"""The MLI1 importance matrix: sums of squared inputs per channel, measured by ml_run --imatrix, and the
+relative importance that the Q4_0 search derives from them. All sums are float64, added in ascending order.
 """
 import struct
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ _SLOT_OF = {
 
 @dataclass
 class Importance:
-    """layers: per layer the 4 float64 sums [dim], [q_dim], [dim], [hidden_dim] of the inputs of wq/wk/wv, wo, w1/w3 and
-    w2; classifier: float64 [dim]. q_dim is never 0 here. *_tokens: how many inputs were summed."""
+    """layers: per layer the 4 float64 sums [dim], [q_dim], [dim], [hidden_dim] of the inputs of wq/wk/wv, wo,
+    w1/w3 and w2; classifier: float64 [dim]. q_dim is never 0 here. *_tokens: how many inputs were summed."""
 
     dim: int
     hidden_dim: int
@@ -48,7 +48,8 @@ class Importance:
         yield "classifier", self.classifier, self.classifier_tokens
 
     def check(self, header, layer_flags):
-        """Raises ML_E_SHAPE if this was not measured on such a model, or has no slot of the right size for a lout."""
+        """Raises ML_E_SHAPE if the matrix does not belong to such a model, or has no slot of the right size
+        for a lout."""
         mine = (len(self.layers), self.dim, self.hidden_dim, self.q_dim)
         model = (header.n_layers, header.dim, header.hidden_dim, header.q_dim)
         for name, found, wanted in zip(("n_layers", "dim", "hidden_dim", "q_dim"), mine, model):
@@ -64,7 +65,8 @@ class Importance:
                 )
 
     def relative(self, tensor_name, shared_classifier):
-        """float32 [cols] importance of the input channels of a matrix, or None for a tok_emb that is no classifier."""
+        """float32 [cols] importance of the input channels of a matrix, or None for a tok_emb that is not the
+        classifier."""
         parts = tensor_name.split(".")
         if tensor_name == "wcls" or (tensor_name == "tok_emb" and shared_classifier):
             return relative(self.classifier, self.classifier_tokens)
@@ -84,7 +86,8 @@ class Importance:
 
 
 def relative(sums, tokens):
-    """Mean squared input over its mean over the channels, at least 0.001: float64 throughout, rounded once to float32."""
+    """Mean squared input over its mean over the channels, at least 0.001: float64 throughout, rounded once to
+    float32."""
     return np.maximum(sums / np.float64(tokens) / _mean(sums, tokens), 0.001).astype(np.float32)
 
 
@@ -94,7 +97,8 @@ def _mean(sums, tokens):
 
 
 def read_mli(path_or_bytes, header=None, layer_flags=None):
-    """Reads and validates an importance matrix; with a model's Header (and flags) also that it is that model's.
+    """Reads and validates an importance matrix. With a model's Header (and flags), also checks that it
+    belongs to that model.
 
     Order of checks: magic, version, size, dimensions, token counts, sums.
     """
@@ -137,7 +141,7 @@ def _check_values(m):
             raise bad(FORMAT, f"{name} channel {i}", sums[i], "finite sums >= 0")
         with np.errstate(over="ignore"):
             mean = _mean(sums, tokens)
-        if not 0 < mean < np.inf:  # nothing to be relative to
+        if not 0 < mean < np.inf:  # the importance is relative to the mean
             raise bad(FORMAT, name, f"a mean of {mean}", "finite and > 0")
 
 

@@ -1,7 +1,7 @@
 """The .mlt tokenizer file: reader and writer.
 
-Goals: every problem of the format page and its notes is an error that names the token, merge or field; the time and
-memory a file costs are bounded by its size, not by the numbers in it.
+Every problem listed on the format page is an error that names the token, merge or field. The size of a file
+bounds the time and memory to read it, whatever numbers it contains.
 """
 import struct
 from dataclasses import dataclass, field
@@ -27,8 +27,8 @@ _HEADER = struct.Struct("<4sIIIIiiI")
 
 @dataclass
 class Tokenizer:
-    """kind 1 or 2; flags: sum of FLAGS; bos, eos: id or -1; tokens: (attr, bytes) by id; merges: (left, right, merged)
-    ids in rank order. trailing: bytes after the last merge (read only)."""
+    """kind 1 or 2; flags: sum of FLAGS; bos, eos: id or -1; tokens: (attr, bytes) by id; merges: (left,
+    right, merged) ids in rank order. trailing: bytes after the last merge (read only)."""
 
     kind: int
     flags: int = 0

@@ -1,8 +1,9 @@
-"""Q8_0 and Q4_0: blocks of 32 weights of a row, their scales d, and the exact rules by which the writer makes them.
+"""Q8_0 and Q4_0: blocks of 32 weights of a row, their scales d, and the exact rules by which the writer makes
+them.
 
-Everything is float32, one operation at a time: numpy's elementwise operations round as IEEE and never fuse. A sum over
-the 32 weights of a block is written out (`sum32`), because np.sum adds in an order of its own.
-x is always [n, 32]: n blocks; the vectorization is over blocks, never inside the order of a sum.
+Everything is float32, one operation at a time: numpy's elementwise operations round as IEEE and never fuse. A
+sum over the 32 weights of a block is written out (`sum32`), because np.sum adds in an order of its own. x is
+always [n, 32]: n blocks; the vectorization is over blocks, never inside the order of a sum.
 """
 from dataclasses import dataclass
 
@@ -20,8 +21,8 @@ F32 = np.float32
 class Quant:
     """A quantized matrix, as the file holds it.
 
-    kind "q8": q int8 [rows, cols]; kind "q4": q uint8 [rows, cols/2], byte j of a block of 16 holds element j in its low
-    nibble and element j+16 in its high nibble. d: float32 or float16 [rows, cols/32].
+    kind "q8": q int8 [rows, cols]; kind "q4": q uint8 [rows, cols/2], byte j of a block of 16 holds element j
+    in its low nibble and element j+16 in its high nibble. d: float32 or float16 [rows, cols/32].
     """
 
     kind: str
@@ -53,7 +54,8 @@ def fold8(a):
 
 
 def sum32(v):
-    """A2 of the arithmetic contract over a block: lane i mod 8 adds ascending i from +0, then fold8. [n, 32] -> [n]."""
+    """A2 of the arithmetic contract over a block: lane i mod 8 adds ascending i from +0, then fold8. [n, 32]
+    -> [n]."""
     lanes = np.zeros((len(v), 8), F32)
     for i in range(0, BLOCK, 8):
         lanes = lanes + v[:, i : i + 8]
@@ -61,12 +63,14 @@ def sum32(v):
 
 
 def round_half_away(y):
-    """trunc(y + copysign(0.5, y)), float32: the page's rounding (the addition itself may round up just below a half)."""
+    """trunc(y + copysign(0.5, y)), float32: the page's rounding (the addition itself may round up just below
+    a half)."""
     return np.trunc(y + np.copysign(F32(0.5), y))
 
 
 def matrix(w, name):
-    """w as float32 [rows, cols]; refuses shapes that have no blocks (ML_E_SHAPE) and NaN or infinite weights (ML_E_FORMAT)."""
+    """w as float32 [rows, cols]; refuses shapes that have no blocks (ML_E_SHAPE) and NaN or infinite weights
+    (ML_E_FORMAT)."""
     w = np.asarray(w)
     with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf and is refused by row below
         w = w.astype(F32, copy=False)
@@ -89,7 +93,8 @@ def refuse_not_finite(w, name):
 
 
 def store_scales(d, blocks_per_row, scale_f16, name, first_row):
-    """d [n] float32 as the file stores it: itself, or the nearest f16. Refuses NaN, inf and, for f16, |d| > 65504.
+    """d [n] float32 as the file stores it: itself, or the nearest f16. Refuses NaN, inf and, for f16, |d| >
+    65504.
 
     The f16 limit is on d before rounding: 65505 is refused although it would round to 65504.
     """
@@ -107,15 +112,16 @@ def store_scales(d, blocks_per_row, scale_f16, name, first_row):
     return d.astype(np.float16) if scale_f16 else d
 
 
-# --- Q8_0 -------------------------------------------------------------------------------------------------------------
+# --- Q8_0 ---------------------------------------------------------------------------------------------------
 
 
 def quantize_q8(w, scale_f16, name="matrix"):
     """Q8_0 of w [rows, cols] by the page's rule -> Quant.
 
-    f32 scales: amax < 1e-30 gives d = 0, q = 0; else d = amax/127, q = trunc(x*(127/amax) + copysign(0.5, x)) within +-127.
-    f16 scales: the same d rounded to the nearest f16, and q from x*(1/d) with that d. Where d rounds to f16 zero
-    (amax/127 <= 2^-25) or amax < 1e-30: d = 0, q = 0, since 1/d has no value and every product would be 0 anyway.
+    f32 scales: amax < 1e-30 gives d = 0, q = 0; else d = amax/127, q = trunc(x*(127/amax) + copysign(0.5, x))
+    within +-127. f16 scales: the same d rounded to the nearest f16, and q from x*(1/d) with that d. Where d
+    rounds to f16 zero (amax/127 <= 2^-25) or amax < 1e-30: d = 0, q = 0, since 1/d has no value and every
+    product would be 0 anyway.
     """
     w = matrix(w, name)
     rows, cols = w.shape
@@ -141,16 +147,17 @@ def _q8_blocks(x, scale_f16, blocks_per_row, name, first_row):
     return q.astype(np.int8), d
 
 
-# --- Q4_0 -------------------------------------------------------------------------------------------------------------
+# --- Q4_0 ---------------------------------------------------------------------------------------------------
 
 
 def quantize_q4(w, scale_f16, rule="search", importance=None, name="matrix"):
     """Q4_0 of w [rows, cols] -> Quant.
 
-    rule "search": the best of 13 candidates per block (notes, "Q4_0 search, exactly"); "round": llama.cpp's rounding.
-    importance: None (weights x*x) or float32 [cols], the relative importance of each input channel (mli.relative).
-    Blocks whose d is stored as zero have nibbles 8 and d = +0. So do blocks too small to scale: with "search" those
-    whose 1/magnitude is infinite (magnitude <= 2^-128), with "round" those whose 1/d is.
+    rule "search": the best of 13 candidates per block (notes, "Q4_0 search, exactly"); "round": llama.cpp's
+    rounding. importance: None (weights x*x) or float32 [cols], the relative importance of each input channel
+    (mli.relative). Blocks whose d is stored as zero have nibbles 8 and d = +0. So do blocks too small to
+    scale: with "search" those whose 1/magnitude is infinite (magnitude <= 2^-128), with "round" those whose
+    1/d is.
     """
     if rule not in ("search", "round"):
         raise ValueError(f"rule {rule!r}: must be 'search' or 'round'")
@@ -188,8 +195,8 @@ def _largest(x):
 
 
 def _q4_round(x):
-    """d = largest / -8, level = min(trunc(x*(1/d) + 8.5), 15) - 8. The levels use d as it is before any f16 rounding,
-    as llama.cpp does. -> (levels float32 [n, 32], d [n])."""
+    """d = largest / -8, level = min(trunc(x*(1/d) + 8.5), 15) - 8. The levels use d as it is before any f16
+    rounding, as llama.cpp does. -> (levels float32 [n, 32], d [n])."""
     with np.errstate(all="ignore"):
         d = _largest(x) / F32(-8)
         inverse = F32(1) / d
@@ -201,7 +208,8 @@ def _q4_round(x):
 
 
 def _q4_search(x, weights):
-    """The search: x [n, 32], weights [n, 32] or None for x*x of the scaled block -> (levels float32 [n, 32], d [n])."""
+    """The search: x [n, 32], weights [n, 32] or None for x*x of the scaled block -> (levels float32 [n, 32],
+    d [n])."""
     with np.errstate(
         all="ignore"
     ):  # zero blocks make NaN and are replaced at the end; overflow is refused by its d
@@ -230,7 +238,8 @@ def _q4_search(x, weights):
 
 
 def _candidate(x, w, largest, k):
-    """Candidate k: the largest element (its value: largest [n]) mapped to -6 - 0.2 k, d fitted by weighted least squares.
+    """Candidate k: the largest element (its value: largest [n]) mapped to -6 - 0.2 k, d fitted by weighted
+    least squares.
 
     -> (d [n], levels [n, 32], error [n]). A square is one factor: w*(level*level), w*(e*e).
     """
@@ -242,7 +251,8 @@ def _candidate(x, w, largest, k):
 
 
 def _weights(x, importance):
-    """The imatrix weights imp * sqrt(s2 + x*x) of whole rows, given as blocks x [rows * cols/32, 32] -> the same shape.
+    """The imatrix weights imp * sqrt(s2 + x*x) of whole rows, given as blocks x [rows * cols/32, 32] -> the
+    same shape.
 
     s2, the mean square of the row, is a float64 sum in ascending order, rounded once; x is not scaled here.
     """

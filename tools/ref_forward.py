@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The oracle: a forward pass over every header feature of the .mlb format, in numpy, twice.
 
-    ref_forward.py MODEL --ids FILE.json --out FILE.npy       float64: the truth (a .mlb or a Hugging Face folder)
+    ref_forward.py MODEL --ids FILE.json --out FILE.npy   float64: the truth (a .mlb or a Hugging Face folder)
     ref_forward.py MODEL.mlb --contract [--kv f16|f32|q8_0] ...    float32: docs/arithmetic.md bit for bit
-    ref_forward.py MODEL.mlb --digest                         what `krafla verify MODEL.mlb` must print
+    ref_forward.py MODEL.mlb --digest    what `krafla verify MODEL.mlb` must print
 
-The formulas are written once; an arithmetic (class Truth or class Contract) supplies the number type, the functions,
-the sums and the matrix product. All positions of a sequence are computed together, which the contract allows:
-a position's result depends on no chunking.
-Shapes: T positions, D = dim, H query heads, G key/value heads, d = head_dim.
+The formulas are written once. An arithmetic (class Truth or class Contract) supplies the number type, the
+functions, the sums and the matrix product. All positions of a sequence are computed together. The contract
+allows this, because the result of a position does not depend on how the sequence is divided. Shapes: T
+positions, D = dim, H query heads, G key/value heads, d = head_dim.
 """
 import argparse
 import json
@@ -107,11 +107,12 @@ class Contract:
         return rm.quant_matmul(x, w.levels(), w.d)
 
     def store(self, x):
-        """What the KV page gives back of what is put into it."""
+        """The values that a KV page returns for the values stored in it."""
         return self.keep(x)
 
     def attention(self, q, k, v, visible, scale, cap):
-        """A6. Shapes as in Truth.attention; pages of 64 positions are reduced alone, then merged in ascending order."""
+        """A6. Shapes as in Truth.attention; pages of 64 positions are reduced alone, then merged in ascending
+        order."""
         T, H, d = q.shape
         k, v = np.repeat(k, H // k.shape[1], axis=1), np.repeat(v, H // v.shape[1], axis=1)
         s = np.zeros((T, H, T), np.float32)
@@ -138,7 +139,8 @@ class Contract:
         return O / L[..., None]
 
     def page(self, s, v, seen):
-        """One page: scores s [T, H, n], v [n, H, d], seen [T, n] -> max m and sum l [T, H], output o [T, H, d]."""
+        """One page: scores s [T, H, n], v [n, H, d], seen [T, n] -> max m and sum l [T, H], output o [T, H,
+        d]."""
         mask = seen[:, None, :]
         m = np.max(np.where(mask, s, np.float32(-np.inf)), axis=-1)
         e = np.where(mask, self.exp(s - m[..., None]), np.float32(0))
@@ -222,7 +224,7 @@ def rope_table(A, h, T, local):
 
 
 def rotate(x, table):
-    """x [T, heads, d]: the pairs (2i, 2i+1) below R turn by their angle, the rest stays."""
+    """x [T, heads, d]: rotates the pairs (2i, 2i+1) below R by their angle; the rest is unchanged."""
     c, s = table[0][:, None], table[1][:, None]
     R = 2 * c.shape[-1]
     y = x.copy()
@@ -236,7 +238,8 @@ def rotate(x, table):
 
 
 class Forward:
-    """One model, one arithmetic. `trace`, if given, is called as trace(name, array) with every intermediate result."""
+    """One model, one arithmetic. `trace`, if given, is called as trace(name, array) with every intermediate
+    result."""
 
     def __init__(self, model, arithmetic, trace=None):
         self.h, self.t, self.A = model.header, model.tensors, arithmetic
@@ -265,7 +268,8 @@ class Forward:
             return softcap(A, y, h.final_softcap)
 
     def layer(self, i, x):
-        """x [T, D] -> [T, D]: mixer and FFN, each normalized before, perhaps after, and added to the residual."""
+        """x [T, D] -> [T, D]: mixer and FFN, each with a norm before it, perhaps one after it, and added to
+        the residual."""
         h, A = self.h, self.A
         w = {
             name.split(".", 2)[2]: tensor
@@ -317,12 +321,13 @@ class Forward:
         return A.matmul(o, w["wo"])
 
     def visible(self, T, flags):
-        """[T queries, T keys]: the key is not later and, behind a window, not too long ago."""
+        """[T queries, T keys]: the key is not later than the query and, with a window, inside it."""
         age = np.arange(T)[:, None] - np.arange(T)[None, :]
         return (age >= 0) & (age < self.h.sliding_window) if flags & WINDOW else age >= 0
 
     def linear_attention(self, i, x, w):
-        """The gated delta rule. x [T, D], normalized -> [T, D]. K key heads of size dk, V value heads of size dv."""
+        """The gated delta rule. x [T, D], normalized -> [T, D]. K key heads of size dk, V value heads of size
+        dv."""
         h, A, T = self.h, self.A, len(x)
         K, V, dk, dv = h.lin_k_heads, h.lin_v_heads, h.lin_k_dim, h.lin_v_dim
         qkv = silu(A, self.convolution(A.matmul(x, w["lqkv"]), w["lconv"].astype(A.num)))

@@ -1,8 +1,9 @@
-"""The primitives of docs/arithmetic.md in numpy: A10 (functions), A1/A2 (sums), A3 (quantized matrix x vector).
+"""The primitives of docs/arithmetic.md in numpy: A10 (functions), A1/A2 (sums), A3 (quantized matrix x
+vector).
 
-numpy does one elementwise operation at a time, so each multiply and add rounds by itself, as the page asks. Sums over
-an axis are explicit loops, never np.sum. No libm: np.exp, np.sin and their kin do not occur in this file; trunc,
-frexp, ldexp, sqrt and / are exact or correctly rounded everywhere.
+numpy does one elementwise operation at a time, so each multiply and add rounds by itself, as the page asks.
+Sums over an axis are explicit loops, never np.sum. No libm: np.exp, np.sin and their kin do not occur in this
+file; trunc, frexp, ldexp, sqrt and / are exact or correctly rounded everywhere.
 """
 import math
 

@@ -1,4 +1,5 @@
-# AArch64 on another CPU: Debian's cross compiler, static programs, run by qemu (QEMU_CPU in the environment chooses the CPU).
+# AArch64 on another CPU: Debian's cross compiler, static programs, run by qemu. The environment variable
+# QEMU_CPU chooses the CPU.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

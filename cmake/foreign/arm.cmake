@@ -1,4 +1,5 @@
-# 32-bit ARM (hard float, VFPv3) on another CPU: Debian's cross compiler, static programs, run by qemu (QEMU_CPU in the environment chooses the CPU).
+# 32-bit ARM (hard float, VFPv3) on another CPU: Debian's cross compiler, static programs, run by qemu. The
+# environment variable QEMU_CPU chooses the CPU.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-linux-gnueabihf-gcc)

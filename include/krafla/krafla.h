@@ -20,10 +20,11 @@ typedef enum ml_status {
   ML_E_MEMORY = 7,      /* not enough memory */
   ML_E_CANCELLED = 8,   /* the caller asked to stop */
   ML_E_UNSUPPORTED = 9, /* a valid input that uses something this build does not do */
-  ML_E_NUMERIC = 10     /* a NaN among the logits: the model's weights are broken */
+  ML_E_NUMERIC = 10,    /* a NaN among the logits: the model's weights are broken */
+  ML_E_BUSY = 11        /* too much work waits already: try again later */
 } ml_status;
 
-/* The status's name, "ML_E_FORMAT" for instance; "ML_E_?" for a number that is none. Never NULL. */
+/* The status's name, "ML_E_FORMAT" for instance; "ML_E_?" for an invalid number. Never NULL. */
 const char* ml_status_name(ml_status status);
 
 /* The exit code a program ends with for a status: itself up to 6, else 1. */

@@ -1,4 +1,4 @@
-// Memory for what kernels and tables read: on boundaries of cache lines, or of huge pages.
+// Memory for the data of kernels and tables, aligned to cache lines or to huge pages.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,22 @@ namespace krafla {
 
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-/// `bytes` of memory, not initialized, on a boundary of 64 bytes; from a huge page on, on a boundary of one,
-/// and the system is asked to use them: a fault for every 2 MB instead of every 4 KB, and few TLB misses.
-/// What is left over at the end has small pages. For std::free(). Throws std::bad_alloc.
+/// `bytes` of uninitialized memory, aligned to 64 bytes. From the size of a huge page on, it is aligned to
+/// huge pages and requests them: a page fault every 2 MB instead of every 4 KB, and few TLB misses. A
+/// remainder at the end has small pages. Release it with std::free(). Throws std::bad_alloc.
 void* allocate_aligned(std::size_t bytes);
 
-/// Asks the system for huge pages from `data` on: a wish, which changes nothing but speed.
+/// Requests huge pages for this memory. If the system ignores the request, only speed is lost.
 void advise_huge_pages(const void* data, std::size_t bytes);
 
-/// n elements in that memory; an allocator for std::vector.
+/// An allocator for std::vector that uses allocate_aligned().
 template <class T>
 struct AlignedAllocator {
   using value_type = T;
   AlignedAllocator() = default;
   template <class U>
   AlignedAllocator(const AlignedAllocator<U>&) {
-  }  // NOLINT(google-explicit-constructor): as the standard wants it
+  }  // NOLINT(google-explicit-constructor): required by the standard
 
   T* allocate(std::size_t n) {
     if (n > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
@@ -37,7 +37,7 @@ struct AlignedAllocator {
   bool operator==(const AlignedAllocator&) const { return true; }
 };
 
-/// An uninitialized array of T, as allocate_aligned() gives it. Growing it loses its contents.
+/// An uninitialized array of T in memory of allocate_aligned(). Growing it discards its contents.
 template <class T>
   requires std::is_trivially_copyable_v<T>
 class AlignedArray {
@@ -55,7 +55,7 @@ class AlignedArray {
   AlignedArray& operator=(const AlignedArray&) = delete;
   ~AlignedArray() { std::free(data_); }
 
-  /// At least n elements. Throws std::bad_alloc.
+  /// Makes room for at least n elements. Throws std::bad_alloc.
   void grow(std::size_t n) {
     if (n <= size_) return;
     T* fresh = AlignedAllocator<T>().allocate(n);
@@ -72,7 +72,7 @@ class AlignedArray {
   std::size_t size_ = 0;
 };
 
-/// For tables that are looked up all over.
+/// For large tables with random access.
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 

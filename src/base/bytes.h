@@ -1,4 +1,4 @@
-// Reading little-endian values out of untrusted bytes, and size arithmetic that cannot overflow.
+// Reads little-endian values from untrusted bytes, and computes sizes without overflow.
 #pragma once
 
 #include <bit>
@@ -22,13 +22,13 @@ inline std::string_view as_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Whether a file begins with these letters; false for a shorter one.
+/// Whether a file begins with these bytes; false if it is shorter.
 inline bool starts_with(Bytes file, std::string_view magic) {
   return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
 }
 
-/// a * b and a + b, or nothing when the result does not fit. T is unsigned; sizes use std::size_t, so that a
-/// file too large for a 32-bit host is refused there.
+/// a * b and a + b, or nothing if the result does not fit. Sizes use std::size_t, so a file that is too large
+/// for a 32-bit system is refused there.
 template <std::unsigned_integral T>
 constexpr std::optional<T> checked_mul(T a, T b) {
   T r{};
@@ -47,7 +47,7 @@ constexpr std::optional<T> checked_add(T a, T b) {
 /// position.
 class ByteReader {
  public:
-  /// `name` is the file's name for messages; it must outlive the reader.
+  /// `name` is the file's name for messages. It must outlive the reader.
   ByteReader(Bytes bytes, std::string_view name) : bytes_(bytes), name_(name) {}
 
   std::size_t position() const { return position_; }
@@ -62,7 +62,7 @@ class ByteReader {
     return value;
   }
 
-  /// The next n bytes, not copied.
+  /// The next n bytes, as a view.
   Bytes take(std::uint64_t n, std::string_view what) {
     if (n > remaining())
       fail(ML_E_FORMAT,

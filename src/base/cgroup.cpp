@@ -13,8 +13,8 @@
 namespace krafla {
 namespace {
 
-/// This process's group: what stands behind the second colon of its line in /proc/self/cgroup, of a
-/// controller of version 1 or, without a name, of version 2.
+/// The path of this process's group: the text after the second colon of a line in /proc/self/cgroup.
+/// `controller` names a controller of version 1; if empty, the line is that of version 2.
 std::string group_path(const std::string& root, std::string_view controller) {
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -29,9 +29,9 @@ std::string group_path(const std::string& root, std::string_view controller) {
   return "/";
 }
 
-/// The least of grant(folder), over the folders of this process's group and all above it. In a container the
-/// path may be the host's, of which only the end is seen below /sys/fs/cgroup, or nothing: the root there
-/// counts in any case.
+/// The minimum of grant(folder) over the folders of this process's group and of all groups above it. In a
+/// container, the path may be the host's. Then only its end, or nothing of it, exists below /sys/fs/cgroup;
+/// the root there always counts.
 template <class Grant>
 auto least_grant(const std::string& root, std::string_view controller, Grant grant) {
   const std::string mount = fmt::format("{}/sys/fs/cgroup/{}", root, controller);
@@ -51,7 +51,7 @@ double cpus(double quota, double period) {
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
-/// What is left of a limit. Pages of files that nobody has read of late are dropped before it is reached.
+/// What is left of a limit. `droppable` bytes of file pages are dropped before the limit is reached.
 std::uint64_t left(std::optional<std::uint64_t> limit, std::optional<std::uint64_t> used,
                    std::uint64_t droppable) {
   if (!limit || !used) return kNoLimit;
@@ -79,7 +79,7 @@ std::uint64_t cgroup_memory(const std::string& root) {
   const std::uint64_t v2 = least_grant(root, "", [&](const std::string& folder) {
     const auto used = number(folder + "memory.current");
     const std::uint64_t droppable = read_number_after(folder + "memory.stat", "inactive_file").value_or(0);
-    // Beyond "high" a group is slowed down until it is below again.
+    // Above "high", the system slows the group down until it is below again.
     return std::min(left(number(folder + "memory.max"), used, droppable),
                     left(number(folder + "memory.high"), used, droppable));
   });

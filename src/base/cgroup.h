@@ -1,5 +1,5 @@
-// What Linux's control groups, of version 1 or 2, leave to this process: the least that its group and those
-// above it grant.
+// The limits that Linux's control groups, version 1 or 2, impose on this process: the minimum over its group
+// and all groups above it.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 
 namespace krafla {
 
-/// CPUs' worth of time; infinity: no limit. `root` stands before /proc and /sys: tests have their own.
+/// The CPU time per time that the process may use, in CPUs; infinity: no limit. `root` is put before /proc
+/// and /sys, so that tests can use their own files.
 double cgroup_cpus(const std::string& root = "");
 
-/// Bytes that may still be taken, file pages that can be dropped included, at least 1; the largest number: no
-/// limit.
+/// How many bytes the process can still allocate, at least 1. File pages that the system can drop count as
+/// free. The largest number means no limit.
 std::uint64_t cgroup_memory(const std::string& root = "");
 
 }  // namespace krafla

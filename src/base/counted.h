@@ -1,4 +1,4 @@
-// A number with its noun, for people.
+// A number with its noun, for messages.
 #pragma once
 
 #include <fmt/format.h>

@@ -26,7 +26,7 @@ namespace krafla {
 #if defined(__x86_64__) || defined(__i386__)
 namespace {
 
-/// The register state the operating system saves on a switch (XCR0).
+/// The register state that the operating system saves on a context switch (XCR0).
 unsigned saved_state() {
   unsigned eax = 0, edx = 0;
   __asm__ volatile("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
@@ -56,8 +56,8 @@ CpuFeatures cpu_features() {
 }
 #elif defined(__aarch64__)
 CpuFeatures cpu_features() {
-  constexpr unsigned long kDotProd = 1ul << 20,
-                          kI8mm = 1ul << 13;  // HWCAP_ASIMDDP and HWCAP2_I8MM, which older headers lack
+  // HWCAP_ASIMDDP and HWCAP2_I8MM, which older headers lack.
+  constexpr unsigned long kDotProd = 1ul << 20, kI8mm = 1ul << 13;
   CpuFeatures f;
   f.neon = true;
   f.dotprod = (getauxval(AT_HWCAP) & kDotProd) != 0;
@@ -127,9 +127,9 @@ std::vector<CpuCache> cpu_caches() {
   }
 }
 
-std::size_t near_cache() {
+std::size_t l2_budget() {
   static const std::size_t bytes = [] {
-    constexpr std::size_t kMost = std::size_t{1} << 20;  // virtual machines may tell of more than there is
+    constexpr std::size_t kMost = std::size_t{1} << 20;  // virtual machines may report too much
     for (const CpuCache& cache : cpu_caches())
       if (cache.level == 2)
         return std::min(kMost, cache.bytes / static_cast<std::size_t>(std::max(2, cache.shared_by)));

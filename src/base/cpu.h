@@ -1,5 +1,5 @@
-// What this machine offers: instruction sets (asked of the CPU and of the operating system), cores, caches
-// and memory.
+// Properties of this machine: its instruction sets (those that both the CPU and the operating system
+// support), cores, caches and memory.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace krafla {
 
-/// By the names of the kernels (src/kernels/CMakeLists.txt). Each is true only if the operating system also
-/// saves the registers it uses.
+/// Named as in src/kernels/CMakeLists.txt. A set counts only if the operating system also saves the registers
+/// that it uses.
 struct CpuFeatures {
   bool scalar = true;
   bool sse2 = false;
@@ -25,40 +25,40 @@ struct CpuFeatures {
 };
 CpuFeatures cpu_features();
 
-/// What this process may compute on.
+/// The CPUs that this process may use.
 struct CpuCores {
   int cpus = 1;      ///< logical CPUs in the affinity mask
-  int cores = 1;     ///< physical cores among them: hyperthreads of one count once
-  double quota = 0;  ///< CPUs' worth of time that the control groups allow; 0: no limit
+  int cores = 1;     ///< physical cores among them: hyperthreads of one core count once
+  double quota = 0;  ///< CPU time per time that the control groups allow, in CPUs; 0: no limit
 };
 CpuCores cpu_cores();
 
 /// Physical cores in this process's affinity mask, at most the cgroup's CPU quota rounded up; at least 1.
 int usable_cores();
 
-/// A cache of the first CPU, as Linux tells it.
+/// A cache of the first CPU, as Linux reports it.
 struct CpuCache {
   int level = 0;
   std::string type;  ///< Data, Instruction or Unified
   std::size_t bytes = 0;
-  int shared_by = 1;  ///< logical CPUs
+  int shared_by = 1;  ///< number of logical CPUs that share it
 };
-/// Level by level; empty where Linux does not say.
+/// In ascending order of level; empty if Linux does not report them.
 std::vector<CpuCache> cpu_caches();
 
-/// What a thread may fill of its second cache level: half of it, or its share where several CPUs have it
-/// together, at most 1 MB; 256 KB where Linux does not say.
-std::size_t near_cache();
+/// How many bytes of the second cache level one thread may fill: half of it, or less if more CPUs share it,
+/// but at most 1 MB. 256 KB if Linux does not report the caches.
+std::size_t l2_budget();
 
-/// Bytes that this process may still take without driving the machine, or a control group it is in, to its
-/// limit; 0 where Linux does not say.
+/// Bytes that this process can still allocate before the machine, or one of its control groups, reaches its
+/// limit; 0 if Linux does not report it.
 std::uint64_t available_memory();
 
-/// Bytes of memory this program has held at most; 0 where Linux does not say. (getrusage would count its
-/// parent's, from before exec.)
+/// The peak resident memory of this process in bytes; 0 if Linux does not report it. (getrusage would include
+/// the parent's memory from before exec.)
 std::uint64_t peak_memory();
 
-/// The processor's own name for itself; empty where it has none.
+/// The model name that the processor reports; empty if there is none.
 std::string cpu_model();
 
 }  // namespace krafla

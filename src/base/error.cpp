@@ -13,6 +13,7 @@ extern "C" const char* ml_status_name(ml_status status) {
     case ML_E_CANCELLED: return "ML_E_CANCELLED";
     case ML_E_UNSUPPORTED: return "ML_E_UNSUPPORTED";
     case ML_E_NUMERIC: return "ML_E_NUMERIC";
+    case ML_E_BUSY: return "ML_E_BUSY";
   }
   return "ML_E_?";
 }

@@ -1,5 +1,5 @@
-// The one exception type. The library never prints, exits or aborts: it throws Error, whose message names the
-// file, the field or tensor, the value found and the value allowed.
+// The only exception type. The library never prints, exits or aborts: it throws Error, whose message names
+// the file, the field or tensor, the value found and the value allowed.
 #pragma once
 
 #include <fmt/format.h>

@@ -10,8 +10,8 @@
 
 namespace krafla {
 
-/// Sets that environment for the calling thread and restores the caller's when it goes out of scope: a host
-/// process may have changed its own (flush-to-zero is common in audio programs).
+/// Sets this environment for the calling thread, and restores the previous one when it goes out of scope. A
+/// host process may use another one: flush-to-zero is common in audio programs.
 class FloatEnvironment {
  public:
 #if defined(__SSE__) || defined(__x86_64__)

@@ -1,5 +1,5 @@
-// Debian has fmt's library as a shared object only, but the program is to be one file: so fmt's functions,
-// which its headers leave to that library, are compiled here, once, from its headers.
+// Compiles the functions of fmt's library from its headers. Debian provides the library only as a shared
+// object, but krafla is to be one file.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

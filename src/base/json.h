@@ -1,4 +1,4 @@
-// JSON from anywhere: the library's copies, dumps and destructors go down recursively, so how deep it nests
+// Parses untrusted JSON. The library's copies, dumps and destructors are recursive, so the depth of nesting
 // is limited.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace krafla {
 
 constexpr int kMostNested = 200;
 
-/// Whether lists and objects nest beyond kMostNested levels. Any text.
+/// Whether lists and objects nest more than kMostNested levels deep. `text` need not be valid JSON.
 inline bool nests_too_deep(std::string_view text) {
   int depth = 0;
   bool quoted = false;
@@ -29,7 +29,7 @@ inline bool nests_too_deep(std::string_view text) {
   return false;
 }
 
-/// The value a text is; discarded (is_discarded()) where it is no JSON or nests too deep.
+/// The value of a JSON text; is_discarded() if it is invalid or nested too deeply.
 template <class Json = nlohmann::json>
 Json parse_json(std::string_view text) {
   return nests_too_deep(text) ? Json(nlohmann::detail::value_t::discarded)

@@ -21,9 +21,8 @@ namespace {
 /// An open regular file.
 struct File {
   explicit File(const std::string& path)
-      : fd(::open(path.c_str(),
-                  O_RDONLY | O_CLOEXEC |
-                      O_NONBLOCK)) {  // not blocking, so that a FIFO is refused and not waited for
+      // O_NONBLOCK: a FIFO is refused at once, instead of waiting for a writer.
+      : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd < 0) fail(ML_E_IO, "{}: cannot be opened: {}", path, std::strerror(errno));
     struct stat info{};
     const bool known = ::fstat(fd, &info) == 0;
@@ -70,7 +69,8 @@ MappedFile::MappedFile(const std::string& path, FileMemory memory) {
   if (address == MAP_FAILED)
     fail(ML_E_IO, "{}: {} bytes cannot be mapped: {}", path, size, std::strerror(errno));
   bytes_ = Bytes(static_cast<const std::uint8_t*>(address), size);
-  // Where the file system has large folios, what is not in the page cache yet comes in huge pages.
+  // If the file system supports large folios, pages that are not in the page cache yet are read as huge
+  // pages.
   if (size >= kHugePage) advise_huge_pages(address, size);
 }
 

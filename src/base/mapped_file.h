@@ -9,24 +9,24 @@
 
 namespace krafla {
 
-/// What holds a file's bytes: the system's page cache, which all processes share, or memory of this process's
-/// own in huge pages, if the system gives them: a copy, read before anything else, for machines whose TLB is
-/// the limit.
+/// Where a file's bytes are kept: in the system's page cache, which all processes share; or in a private copy
+/// that is read at once and uses huge pages if the system provides them. The copy helps where the TLB limits
+/// the speed.
 enum class FileMemory { shared, huge_pages };
 
-/// Owns the mapping of a whole regular file. Movable. If the file is shortened by someone else while it is
-/// mapped, touching the lost part raises SIGBUS: files in use must be replaced by rename, never rewritten in
-/// place.
+/// Owns the mapping of a whole regular file. Movable. If another program shortens the file while it is
+/// mapped, access to the lost part raises SIGBUS. So files in use must be replaced by rename, never rewritten
+/// in place.
 class MappedFile {
  public:
   MappedFile() = default;
 
-  /// Maps `path`. ML_E_IO if it cannot be opened or is not a regular file; an empty file gives an empty span.
-  /// huge_pages: also ML_E_IO if it cannot be read, ML_E_MEMORY if there is no memory for it.
+  /// Maps `path`. ML_E_IO if it cannot be opened or is not a regular file. An empty file gives an empty span.
+  /// With huge_pages, also ML_E_IO if it cannot be read, and ML_E_MEMORY if there is not enough memory.
   explicit MappedFile(const std::string& path, FileMemory memory = FileMemory::shared);
 
-  /// Memory that belongs to no file, in huge pages as a mapped one would be: `size` zeros, written once by
-  /// `fill` and read-only from then on. ML_E_MEMORY, naming `name`, if there is no address space for it.
+  /// Memory without a file, in huge pages if possible: `size` zeros, which `fill` overwrites and which are
+  /// read-only afterwards. ML_E_MEMORY, naming `name`, if there is not enough address space.
   static MappedFile in_memory(const std::string& name, std::size_t size,
                               const std::function<void(std::span<std::uint8_t>)>& fill);
 
@@ -46,8 +46,8 @@ class MappedFile {
   Bytes bytes_;
 };
 
-/// Gives the pages that lie wholly inside `bytes`, a part of a MappedFile (of nothing else), back to the
-/// system: they count as this process's memory no more, and are there again when they are touched.
+/// Returns the pages that lie completely inside `bytes` to the system. They no longer count as memory of this
+/// process, and are read again on the next access. `bytes` must be part of a MappedFile.
 void release_pages(Bytes bytes);
 
 }  // namespace krafla

@@ -10,7 +10,7 @@
 #error "the arithmetic contract does not hold under -ffast-math"
 #endif
 static_assert(FLT_EVAL_METHOD == 0,
-              "floats must not be kept wider (32-bit x86: compile with -mfpmath=sse -msse2)");
+              "floats must not be kept in a wider type (32-bit x86: compile with -mfpmath=sse -msse2)");
 
 namespace krafla::math {
 namespace {

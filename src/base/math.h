@@ -1,4 +1,4 @@
-// The project's own functions, exactly as docs/arithmetic.md A10 defines them: no result of the engine
+// Mathematical functions exactly as docs/arithmetic.md A10 defines them, so that no result of the engine
 // depends on libm.
 #pragma once
 

@@ -11,7 +11,7 @@
 
 namespace krafla {
 
-// The two calls have no wrappers in libc; the numbers are the kernel's (uapi/linux/mempolicy.h).
+// libc has no wrappers for the two calls. The constants are the kernel's (uapi/linux/mempolicy.h).
 void interleave_memory() {
 #if defined(SYS_set_mempolicy) && defined(SYS_get_mempolicy)
   constexpr int kInterleave = 3;

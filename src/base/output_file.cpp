@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the file will really be, through symbolic links.
+/// The final location of the file, with symbolic links resolved.
 std::string follow(const std::string& path) {
   std::error_code error;
   const fs::path real = fs::weakly_canonical(path, error);
@@ -48,7 +48,7 @@ void OutputFile::open_named() {
   temporary_ = folder() + "/.krafla.XXXXXX";
   fd_ = ::mkstemp(temporary_.data());
   if (fd_ < 0) fail(ML_E_IO, "{}: cannot be created: {}", path_, std::strerror(errno));
-  const mode_t mask = ::umask(0);  // mkstemp made the file private; give it what a plain new file would have
+  const mode_t mask = ::umask(0);  // mkstemp makes the file private; give it the mode of an ordinary new file
   ::umask(mask);
   ::fchmod(fd_, 0666 & ~mask);
 }
@@ -66,11 +66,12 @@ void OutputFile::write(const void* data, std::size_t size) {
 void OutputFile::set_size(std::uint64_t size) {
   if (::ftruncate(fd_, static_cast<off_t>(size)) != 0)
     fail(ML_E_IO, "{}: cannot be written: {}", path_, std::strerror(errno));
-  made_ = std::vector<std::atomic<bool>>(
-      static_cast<std::size_t>(size / kHugePage));  // the last part is no whole huge page
+  // A remainder at the end, smaller than a huge page, is not counted.
+  made_ = std::vector<std::atomic<bool>>(static_cast<std::size_t>(size / kHugePage));
 }
 
-// A write makes pages no larger than itself: a part begins as one write of zeros.
+// The page cache creates pages no larger than a single write. So each part is first written as a whole, with
+// zeros.
 void OutputFile::make_parts(std::uint64_t offset, std::size_t size) {
   const auto last = static_cast<std::size_t>((offset + size - 1) / kHugePage);
   for (auto part = static_cast<std::size_t>(offset / kHugePage); part <= last && part < made_.size();
@@ -107,7 +108,7 @@ void OutputFile::flush() {
   };
   check(::fsync(fd_) == 0);
   if (!temporary_.empty()) return;
-  // A name for an instant only: a link cannot replace a file, a rename can.
+  // A link cannot replace a file, but a rename can; so the file gets a temporary name first.
   static std::atomic<unsigned> count{0};
   const std::string name = fmt::format("{}/.krafla.{}.{}", folder(), ::getpid(), count++);
   const std::string self = fmt::format("/proc/self/fd/{}", fd_);

@@ -1,4 +1,4 @@
-// Numbers out of the small text files by which Linux tells of itself: /proc, /sys.
+// Reads numbers from the small text files of Linux below /proc and /sys.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace krafla {
 
-/// The number that a file begins with; nothing if there is no such file, or it begins with something else
-/// ("max").
+/// The number at the beginning of a file; nothing if the file does not exist or begins with something else,
+/// such as "max".
 template <class Number>
 std::optional<Number> read_number(const std::string& path) {
   std::ifstream in(path);
@@ -19,7 +19,7 @@ std::optional<Number> read_number(const std::string& path) {
   return in >> value ? std::optional(value) : std::nullopt;
 }
 
-/// The number after a word, in a file of lines "word number ...".
+/// The number after `word`, in a file of lines "word number ...".
 inline std::optional<std::uint64_t> read_number_after(const std::string& path, std::string_view word) {
   std::ifstream file(path);
   std::string first;

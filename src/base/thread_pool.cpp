@@ -18,7 +18,7 @@ void pause() {
 #endif
 }
 
-/// Spins until ready() or some 50 microseconds have passed; tells whether it is ready.
+/// Spins until ready() or until about 50 microseconds have passed; returns whether it is ready.
 template <class Ready>
 bool spin_until(Ready ready) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
@@ -62,9 +62,9 @@ void ThreadPool::work(int thread) {
     const auto started = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
     if (!spin_until(started)) epoch_.wait(seen, std::memory_order_acquire);
     seen = epoch_.load(std::memory_order_acquire);
-    if (stopping_)
-      return;  // set before the epoch it comes with: asked in this order, none is taken for a loop's and
-               // slept on
+    // stop() sets stopping_ before it changes the epoch. So a worker that reads the new epoch first, as here,
+    // cannot miss it.
+    if (stopping_) return;
     take_items(thread);
   }
 }
@@ -75,7 +75,7 @@ void ThreadPool::take_items(int thread) {
     const std::uint64_t items = claim >> 32;
     const std::uint64_t item = claim & 0xffffffffu;
     if (item >= items) return;
-    // The loop cannot end before this item is done, so call_ and task_ are this loop's.
+    // The loop cannot end before this item is done, so call_ and task_ belong to this loop.
     try {
       call_.load(std::memory_order_relaxed)(task_.load(std::memory_order_relaxed),
                                             static_cast<std::size_t>(item), thread);

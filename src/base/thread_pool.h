@@ -1,4 +1,4 @@
-// A pool of threads for short parallel loops: a decode step runs some two hundred of them.
+// A thread pool for short parallel loops. A decode step runs about two hundred of them.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@
 
 namespace krafla {
 
-/// Workers spin for some 50 microseconds after a loop, then sleep, so an idle pool costs nothing. Items are
-/// handed out one by one, so cores of different speed balance; a worker that wakes late is not waited for.
-/// One loop at a time: run() must not be called from two threads at once, nor from within a task.
+/// After a loop, workers spin for about 50 microseconds and then sleep, so an idle pool takes no CPU time.
+/// Items are assigned one by one, which balances cores of different speed; run() does not wait for sleeping
+/// workers. Only one loop can run: run() must not be called by two threads at once or from within a task.
 class ThreadPool {
  public:
-  /// `threads` in all, the caller of run() being one of them; 1 to 1024, else ML_E_ARG.
-  /// ML_E_MEMORY if the system does not give that many.
+  /// `threads` counts the caller of run() too; 1 to 1024, else ML_E_ARG.
+  /// ML_E_MEMORY if the system cannot start so many threads.
   explicit ThreadPool(int threads);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -25,8 +25,8 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls task(item, thread) once for each item in [0, items), thread in [0, size()); returns when all are
-  /// done. items < 2^24. The first exception of a task is thrown again here, after the others have ended.
+  /// Calls task(item, thread) once for each item in [0, items), with thread in [0, size()), and returns when
+  /// all are done. items < 2^24. The first exception of a task is rethrown after all tasks have ended.
   template <class Task>
   void run(std::size_t items, Task&& task) {
     using Plain = std::remove_reference_t<Task>;
@@ -46,16 +46,16 @@ class ThreadPool {
   void wait_for_all(std::size_t items);
   void stop();
 
-  // The current loop: (items << 32) | next item. One word, so that a claim is always of the loop it belongs
-  // to.
+  // The current loop: (items << 32) | next item. With both in one word, a worker can never claim an item of
+  // another loop.
   alignas(64) std::atomic<std::uint64_t> ticket_{0};
   alignas(64) std::atomic<std::uint32_t> done_{0};
-  alignas(64) std::atomic<std::uint32_t> epoch_{0};  // changes when a loop starts; what idle workers wait on
+  alignas(64) std::atomic<std::uint32_t> epoch_{0};  // changes when a loop starts; idle workers wait for that
   std::atomic<Call> call_{nullptr};
   std::atomic<const void*> task_{nullptr};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failed_{false};
-  std::exception_ptr error_;  // written by the one that set failed_
+  std::exception_ptr error_;  // written by the thread that set failed_
   std::vector<std::thread> workers_;
 };
 

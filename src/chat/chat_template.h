@@ -9,13 +9,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-namespace krafla {
+#include "base/text_range.h"
 
-/// Bytes [first, second) of a text.
-using TextRange = std::pair<std::size_t, std::size_t>;
+namespace krafla {
 
 /// A rendered conversation. `literal` marks what came out of the messages and not of the template, ascending,
 /// never empty: given to Tokenizer::encode (EncodeOptions::literal), the template's markers become control

@@ -31,7 +31,7 @@ struct AnswerStyle {
 };
 
 /// The texts by which the parser knows reasoning and calls. A model may write them as control tokens: then
-/// they must be in the text that the parser is fed (GenerateOptions::visible_control_tokens).
+/// they must be in the text that the parser is fed (Request::visible_control_tokens).
 std::vector<std::string> answer_markers(const AnswerStyle& style);
 
 struct AnswerPart {

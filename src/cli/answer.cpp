@@ -46,7 +46,7 @@ std::string check_seed(const std::string& text) {
 }
 
 void add_sampling_options(CLI::App& command, AnswerOptions& options) {
-  SamplingOptions& sampling = options.generate.sampling;
+  SamplingOptions& sampling = options.request.sampling;
   const char* group = "Sampling (defaults: the model's JSON, else the value given here)";
   command
       .add_option("--temperature,--temp", options.settings.temperature,
@@ -98,14 +98,14 @@ void add_answer_options(CLI::App& command, AnswerOptions& options) {
       ->check(not_empty);
   add_tokenizer_option(command, options.tokenizer);
   command
-      .add_option("--ctx", options.generate.context,
+      .add_option("--ctx", options.request.context,
                   "Positions of prompt and answer at most; the default is the model's max_seq")
       ->check(count);
   command
-      .add_option("-n,--max-tokens", options.generate.max_tokens,
+      .add_option("-n,--max-tokens", options.request.max_tokens,
                   "Tokens of the answer at most; the default is what the context holds")
       ->check(count);
-  add_kv_option(command, options.generate.kv);
+  add_kv_option(command, options.kv);
   add_sampling_options(command, options);
 }
 

@@ -8,7 +8,7 @@
 
 #include "cli/compute.h"
 #include "engine/conversation.h"
-#include "engine/generate.h"
+#include "engine/engine.h"
 #include "engine/sampling_settings.h"
 
 namespace krafla::cli {
@@ -17,7 +17,8 @@ struct AnswerOptions {
   ComputeOptions compute;
   std::string system, tokenizer, chat_template, tools;
   SamplingSettings settings;  // those that the model's JSON may give too
-  GenerateOptions generate;
+  KvType kv = KvType::f16;
+  Request request;
 };
 
 /// Declares MODEL and all options that say how to answer.

@@ -24,7 +24,7 @@ namespace {
 struct BenchOptions {
   ComputeOptions compute;
   std::string shape, save, plot;
-  MatrixType type = MatrixType::q8_0;
+  WeightType type = WeightType::q8_0;
   std::vector<std::size_t> prefill{512}, decode{128}, depth{0}, batch{1};
   std::vector<int> threads;  // empty: the default's one
   std::size_t chunk = 256;
@@ -99,8 +99,7 @@ void save(const std::string& path, Bytes bytes) {
 }
 
 void print_header(const Model& model, const char* isa) {
-  std::printf("%s: %s, %.1f MB, %s\n", model.path().c_str(),
-              matrix_type_name(static_cast<MatrixType>(model.header().wtype)),
+  std::printf("%s: %s, %.1f MB, %s\n", model.path().c_str(), weight_type_name(model.header().weight_type()),
               static_cast<double>(model.bytes().size()) * 1e-6, isa);
   std::printf("%-8s %7s %7s %6s %8s %10s %10s %8s %6s %9s %6s\n", "", "threads", "depth", "batch", "tokens",
               "tokens/s", "ms/token", "GB/s", "%", "GMAC/s", "%");
@@ -263,7 +262,7 @@ void add_bench(CLI::App& app) {
   command
       ->add_option_function<std::string>(
           "--type",
-          [o](const std::string& type) { o->type = type == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0; },
+          [o](const std::string& type) { o->type = type == "q4_0" ? WeightType::q4_0 : WeightType::q8_0; },
           "Type of --shape's weights; q8_0")
       ->check(CLI::IsMember({"q8_0", "q4_0"}))
       ->needs("--shape");

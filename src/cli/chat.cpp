@@ -55,11 +55,12 @@ class Chat {
       : options_(options),
         opened_(options),
         format_(loaded_, read_chat_template(options.chat_template)),
-        session_(loaded_.model, options.generate.kv) {
-    options_.generate.sampling =
-        with_settings(options.generate.sampling, options.settings, loaded_.info.sampling);
-    options_.generate.end_ids = loaded_.end_ids;
-    options_.generate.cancelled = interrupted;
+        engine_(loaded_.model, *loaded_.tokenizer, *opened_.context,
+                {.kv = options.kv, .cache_bytes = PagePool::kNoLimit}) {
+    options_.request.sampling =
+        with_settings(options.request.sampling, options.settings, loaded_.info.sampling);
+    options_.request.end_ids = loaded_.end_ids;
+    options_.request.cancelled = interrupted;
     check_has_template(format_, has_tools(), loaded_);
     if (has_tools()) input_.tools = read_tools(options.tools, format_);
     reset();
@@ -106,30 +107,31 @@ class Chat {
   }
 
   void answer() {
-    const ChatPrompt prompt = format_.encode(input_);
-    AnswerParser parser(prompt.style);
+    ChatPrompt prompt = format_.encode(input_);
     std::string content, reasoning;
     Json calls = Json::array();
-    const auto take = [&](const std::vector<AnswerPart>& parts) {
-      for (const AnswerPart& part : parts) {
-        if (part.kind == AnswerPart::Kind::kText) content += part.text;
-        if (part.kind == AnswerPart::Kind::kReasoning) reasoning += part.text;
-        if (part.kind == AnswerPart::Kind::kToolCall) calls.push_back(call_message(part, calls.size()));
-        show(part);
-      }
+    const auto take = [&](const AnswerPart& part) {
+      if (part.kind == AnswerPart::Kind::kText) content += part.text;
+      if (part.kind == AnswerPart::Kind::kReasoning) reasoning += part.text;
+      if (part.kind == AnswerPart::Kind::kToolCall) calls.push_back(call_message(part, calls.size()));
+      show(part);
     };
-    options_.generate.on_text = [&](std::string_view piece) { take(parser.feed(piece)); };
-    options_.generate.visible_control_tokens = prompt.visible_control_tokens;
+    Request request = options_.request;
+    request.prompt = std::move(prompt.ids);
+    request.style = std::move(prompt.style);
+    request.visible_control_tokens = std::move(prompt.visible_control_tokens);
     const InterruptibleAnswer interruptible;
-    const Generation result = generate(loaded_.model, *loaded_.tokenizer, *opened_.context, session_,
-                                       prompt.ids, options_.generate);
-    take(parser.finish());
+    Finish finish = Finish::stop;
+    const Usage usage = generate(engine_, std::move(request), [&](const Event& event) {
+      for (const AnswerPart& part : event.parts) take(part);
+      if (event.kind == Event::Kind::finished) finish = event.finish;
+    });
     write_out("\n");
     Json message = {{"role", "assistant"}, {"content", content}};
     if (!reasoning.empty()) message["reasoning_content"] = reasoning;
     if (!calls.empty()) message["tool_calls"] = std::move(calls);
     input_.messages.push_back(std::move(message));
-    if (options_.verbose || terminal_) show_speed(prompt.ids.size(), result);
+    if (options_.verbose || terminal_) show_speed(usage, finish);
   }
 
   /// As templates know it. Some insist on an id of nine letters and digits.
@@ -159,16 +161,16 @@ class Chat {
     write_out(part.kind == AnswerPart::Kind::kReasoning ? "\x1b[2m" + text + "\x1b[0m" : text);
   }
 
-  void show_speed(std::size_t prompt_tokens, const Generation& result) const {
+  void show_speed(const Usage& usage, Finish finish) const {
     std::fflush(stdout);
     std::fprintf(stderr, "[prompt %s, %zu of them known, %.1f tokens/s; answer %s, %.1f tokens/s%s]\n",
-                 counted(prompt_tokens, "token").c_str(), result.reused,
-                 tokens_per_second(prompt_tokens - result.reused, result.prompt_seconds),
-                 counted(result.ids.size(), "token").c_str(),
-                 tokens_per_second(result.ids.size(), result.answer_seconds),
-                 result.finish == Finish::length      ? "; cut off"
-                 : result.finish == Finish::cancelled ? "; stopped"
-                                                      : "");
+                 counted(usage.prompt_tokens, "token").c_str(), usage.cached_tokens,
+                 tokens_per_second(usage.prompt_tokens - usage.cached_tokens, usage.prompt_seconds),
+                 counted(usage.answer_tokens, "token").c_str(),
+                 tokens_per_second(usage.answer_tokens, usage.answer_seconds),
+                 finish == Finish::length      ? "; cut off"
+                 : finish == Finish::cancelled ? "; stopped"
+                                               : "");
   }
 
   void command(const std::string& line) {
@@ -214,7 +216,7 @@ class Chat {
     if (messages.empty() || !has_role(messages.back(), "assistant")) fail(ML_E_ARG, "there is no answer yet");
     const Json old = messages.back();
     messages.erase(messages.size() - 1);
-    ++options_.generate.sampling.seed;
+    ++options_.request.sampling.seed;
     try {
       answer();
     } catch (...) {
@@ -229,7 +231,7 @@ class Chat {
       fail(ML_E_ARG, "/set NAME VALUE: a name or a value is missing");
     const std::string name = text.substr(0, space), value = text.substr(space + 1);
     const auto json = parse_json<Json>(value);
-    SamplingOptions& sampling = options_.generate.sampling;
+    SamplingOptions& sampling = options_.request.sampling;
     const auto number = [&]() -> const Json& {
       if (!json.is_number()) fail(ML_E_ARG, "/set {}: \"{}\" is not a number", name, value);
       return json;
@@ -257,11 +259,11 @@ class Chat {
     else if (name == "seed")
       changed.seed = static_cast<std::uint64_t>(whole(0, std::numeric_limits<std::int64_t>::max()));
     else if (name == "max_tokens")
-      options_.generate.max_tokens =
+      options_.request.max_tokens =
           static_cast<std::size_t>(whole(1, std::numeric_limits<std::int32_t>::max()));
     else
       input_.variables[name] = json.is_discarded() ? Json(value) : json;
-    const Sampler check(changed, 1);
+    check_sampling_options(changed, loaded_.tokenizer->vocab_size());
     sampling = changed;
   }
 
@@ -292,7 +294,7 @@ class Chat {
   AnswerModel opened_;
   const LoadedModel& loaded_ = opened_.loaded;
   ConversationFormat format_;
-  Session session_;
+  Engine engine_;
   ChatInput input_;
   bool terminal_ = ::isatty(STDOUT_FILENO) == 1;
 };

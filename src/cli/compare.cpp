@@ -21,22 +21,18 @@ struct Options {
   bool json = false;
 };
 
-const char* kind_name(MlbKind kind) {
-  return kind == MlbKind::q8_0 ? "Q8_0" : kind == MlbKind::q4_0 ? "Q4_0" : "F32";
-}
-
 std::string table(const std::vector<TensorError>& errors) {
   std::string out;
   for (const TensorError& e : errors)
     out += fmt::format("{:<28} {:<5} {:>12} weights   error {:>8.4f} %   largest {:<10.4g} cosine {:.8f}\n",
-                       e.name, kind_name(e.kind), e.weights, 100 * e.relative_rms, e.max_error, e.cosine);
+                       e.name, e.type, e.weights, 100 * e.relative_rms, e.max_error, e.cosine);
   return out;
 }
 
 Json json_of(const std::vector<TensorError>& errors) {
   Json list = Json::array();
   for (const TensorError& e : errors) {
-    Json j{{"name", e.name},           {"type", kind_name(e.kind)},
+    Json j{{"name", e.name},           {"type", e.type},
            {"weights", e.weights},     {"relative_rms", e.relative_rms},
            {"max_error", e.max_error}, {"cosine", e.cosine}};
     if (!e.source.empty()) j["source"] = e.source;

@@ -33,34 +33,50 @@ struct Arguments {
 
 std::atomic<bool> interrupted{false};
 
-/// The classes of matrices, by what people call them; the first name of a class is the .mlb's.
-struct ClassWords {
-  std::uint32_t bit;
-  std::vector<std::string> words;
-};
-const std::vector<ClassWords>& class_words() {
-  static const std::vector<ClassWords> all = {
-      {kClassEmb, {"tok_emb", "embed", "embeddings"}},
-      {kClassCls, {"wcls", "lm_head", "output", "classifier"}},
-      {kClassQk, {"wq", "wk", "wg", "q", "k", "qk", "attn_q", "attn_k", "lqkv"}},
-      {kClassV, {"wv", "v", "attn_v", "lz"}},
-      {kClassO, {"wo", "o", "attn_output", "lout"}},
-      {kClassUp, {"w1", "w3", "gate", "up", "ffn_gate", "ffn_up"}},
-      {kClassDown, {"w2", "down", "ffn_down"}}};
-  return all;
+/// What else than a .mlb's names of tensors people call the classes of matrices.
+constexpr std::pair<std::string_view, MlbClass> kClassWords[] = {{"embed", kClassEmb},
+                                                                 {"embeddings", kClassEmb},
+                                                                 {"lm_head", kClassCls},
+                                                                 {"output", kClassCls},
+                                                                 {"classifier", kClassCls},
+                                                                 {"q", kClassQk},
+                                                                 {"k", kClassQk},
+                                                                 {"qk", kClassQk},
+                                                                 {"attn_q", kClassQk},
+                                                                 {"attn_k", kClassQk},
+                                                                 {"v", kClassV},
+                                                                 {"attn_v", kClassV},
+                                                                 {"o", kClassO},
+                                                                 {"attn_output", kClassO},
+                                                                 {"gate", kClassUp},
+                                                                 {"up", kClassUp},
+                                                                 {"ffn_gate", kClassUp},
+                                                                 {"ffn_up", kClassUp},
+                                                                 {"down", kClassDown},
+                                                                 {"ffn_down", kClassDown}};
+
+MlbClass class_of(std::string_view name) {
+  if (const MlbTensor* tensor = find_mlb_tensor(name)) return tensor->q8_class;
+  for (const auto& [word, c] : kClassWords)
+    if (word == name) return c;
+  return kClassNone;
 }
 
 std::uint32_t q8_mask(const std::vector<std::string>& names) {
   std::uint32_t mask = 0;
   for (const std::string& name : names) {
-    std::uint32_t bit = 0;
-    std::string known;
-    for (const ClassWords& c : class_words()) {
-      if (std::find(c.words.begin(), c.words.end(), name) != c.words.end()) bit = c.bit;
-      known += (known.empty() ? "" : ", ") + c.words[0];
+    const MlbClass c = class_of(name);
+    if (c == kClassNone) {
+      std::vector<std::string_view> known;  // a name for each class
+      std::uint32_t seen = 0;
+      for (const MlbTensor& t : mlb_tensors()) {
+        if ((t.q8_class & ~seen) != 0) known.push_back(t.name);
+        seen |= t.q8_class;
+      }
+      fail(ML_E_ARG, "--q8: there is no class of matrices \"{}\"; there are {}", name,
+           fmt::join(known, ", "));
     }
-    if (bit == 0) fail(ML_E_ARG, "--q8: there is no class of matrices \"{}\"; there are {}", name, known);
-    mask |= bit;
+    mask |= c;
   }
   return mask;
 }
@@ -80,9 +96,12 @@ void print_summary(const ConvertSummary& s) {
                static_cast<double>(s.bytes) / 1e6, static_cast<double>(s.weights) / 1e6, s.seconds,
                static_cast<double>(s.weights) / s.seconds / 1e6);
   std::fprintf(stderr, "  error: RMS of the difference to the source, relative to the RMS of the weights\n");
+  std::size_t width = 0;
+  for (const ClassError& e : s.errors) width = std::max(width, e.name.size());
   for (const ClassError& e : s.errors)
-    std::fprintf(stderr, "  %-9s %s  %9.2f M weights, error %.3f %%\n", e.name, matrix_type_name(e.type),
-                 static_cast<double>(e.weights) / 1e6, 100 * e.relative_rms);
+    std::fprintf(stderr, "  %-*s  %s  %9.2f M weights, error %.3f %%\n", static_cast<int>(width),
+                 e.name.c_str(), weight_type_name(e.type), static_cast<double>(e.weights) / 1e6,
+                 100 * e.relative_rms);
   for (const std::string& note : s.notes) std::fprintf(stderr, "  %s\n", note.c_str());
 }
 
@@ -109,10 +128,10 @@ ConvertSummary convert(const Arguments& a, const ConvertOptions& options) {
 
 void run(const Arguments& a) {
   ConvertOptions options;
-  options.storage.type = a.type == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0;
+  options.storage.type = a.type == "q4_0" ? WeightType::q4_0 : WeightType::q8_0;
   options.storage.scale_f16 = a.scales == "f16";
   options.storage.q8_mask = q8_mask(a.q8);
-  if (options.storage.q8_mask != 0 && options.storage.type == MatrixType::q8_0)
+  if (options.storage.q8_mask != 0 && options.storage.type == WeightType::q8_0)
     fail(ML_E_ARG, "--q8 with --type q8_0: every matrix is Q8_0 already; it is for --type q4_0");
   if (!a.q4_rule.empty()) options.q4_rule = a.q4_rule == "round" ? Q4Rule::round : Q4Rule::search;
   options.imatrix = a.imatrix;
@@ -130,7 +149,7 @@ void run(const Arguments& a) {
       options.progress = [&](const ConvertProgress& p) { line.show(progress_text(p, seconds_since(start))); };
     summary = convert(a, options);
   }
-  if (options.storage.type == MatrixType::q8_0)
+  if (options.storage.type == WeightType::q8_0)
     for (const auto& [option, value] : {std::pair{"--imatrix", &a.imatrix}, {"--q4-rule", &a.q4_rule}})
       if (!value->empty()) summary.notes.push_back(fmt::format("not used: {}; every matrix is Q8_0", option));
   if (!a.quiet) print_summary(summary);

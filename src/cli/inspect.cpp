@@ -11,10 +11,10 @@
 #include "base/counted.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
-#include "eval/logits_file.h"
 #include "formats/gguf.h"
 #include "formats/mlb.h"
 #include "formats/mli.h"
+#include "formats/mll.h"
 #include "formats/mlt.h"
 
 namespace krafla::cli {
@@ -40,20 +40,10 @@ struct Report {
   void line(const std::string& s) { text += s + "\n"; }
 };
 
-const char* kind_name(MlbKind kind) {
-  switch (kind) {
-    case MlbKind::flags: return "u8";
-    case MlbKind::f32: return "F32";
-    case MlbKind::q8_0: return "Q8_0";
-    case MlbKind::q4_0: return "Q4_0";
-  }
-  return "";
-}
-
 void list_arrays(const std::vector<MlbArray>& arrays, bool scale_f16, Report& r) {
   for (const MlbArray& a : arrays) {
-    Json j{{"name", a.name()}, {"type", kind_name(a.kind)}, {"rows", a.rows},
-           {"cols", a.cols},   {"offset", a.offset},        {"bytes", a.size}};
+    Json j{{"name", a.name()}, {"type", a.type_name()}, {"rows", a.rows},
+           {"cols", a.cols},   {"offset", a.offset},    {"bytes", a.size}};
     std::string scales;
     if (a.quantized()) {
       j["d_offset"] = a.d_offset;
@@ -61,7 +51,7 @@ void list_arrays(const std::vector<MlbArray>& arrays, bool scale_f16, Report& r)
       scales = fmt::format(", {} scales at {}", scale_f16 ? "f16" : "f32", a.d_offset);
     }
     r.json["tensors"].push_back(std::move(j));
-    r.line(fmt::format("  {:<28} {:<5} {:>7} × {:<6} at {}{}", a.name(), kind_name(a.kind), a.rows, a.cols,
+    r.line(fmt::format("  {:<28} {:<5} {:>7} × {:<6} at {}{}", a.name(), a.type_name(), a.rows, a.cols,
                        a.offset, scales));
   }
 }
@@ -157,7 +147,7 @@ Report inspect_mli(Bytes file, const Arguments& a) {
 }
 
 Report inspect_mll(Bytes file, const Arguments& a) {
-  const SavedLogits saved = parse_saved_logits(file, a.file);
+  const Mll saved = parse_mll(file, a.file);
   const ScoredText& text = saved.text;
   Report r;
   r.json = {{"file", a.file}, {"format", "mll"}, {"bytes", file.size()}};

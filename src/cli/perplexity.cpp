@@ -14,6 +14,7 @@
 #include "cli/hint.h"
 #include "cli/text.h"
 #include "eval/perplexity.h"
+#include "eval/windows.h"
 
 namespace krafla::cli {
 namespace {
@@ -42,7 +43,7 @@ class Base {
   Base(const Options& options, Context& context, const Model& model, const ScoredText& text) {
     if (is_saved_logits(options.base)) {
       file_ = MappedFile(options.base);
-      saved_ = parse_saved_logits(file_.bytes(), options.base);
+      saved_ = parse_mll(file_.bytes(), options.base);
       check_same_text(saved_.text, text, options.base);
       rows_ = std::make_unique<SavedRows>(saved_);
       return;
@@ -78,7 +79,7 @@ class Base {
   }
 
   MappedFile file_;
-  SavedLogits saved_;
+  Mll saved_;
   std::optional<LoadedModel> loaded_;
   std::unique_ptr<RowSource> rows_;
 };
@@ -150,7 +151,7 @@ void run(Options& options) {
   const ScoredText text = scored_text(tokens, options, model);
   std::optional<Base> base;
   if (!options.base.empty()) base.emplace(options, *context, model, text);
-  std::optional<LogitsWriter> writer;
+  std::optional<MllWriter> writer;
   if (!options.save.empty()) {
     check_not_input("--save-logits", options.save, loaded.files, {options.text.text, options.text.tokenizer});
     if (base) check_not_input("--save-logits", options.save, base->files(), {options.base});

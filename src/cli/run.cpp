@@ -68,27 +68,27 @@ std::vector<std::int32_t> encode_prompt(RunOptions& options, const LoadedModel& 
               [&] { format.emplace(loaded, read_chat_template(options.chat_template)); });
   const bool tools = !options.tools.empty();
   if (options.messages_file || tools) check_has_template(*format, tools, loaded);
-  options.generate.is_continuation = !format || !format->has_template(tools);
-  if (options.generate.is_continuation) return loaded.tokenizer->encode(text);
+  options.request.is_continuation = !format || !format->has_template(tools);
+  if (options.request.is_continuation) return loaded.tokenizer->encode(text);
   ChatPrompt prompt = format->encode(read_conversation(options, text, *format));
-  options.generate.visible_control_tokens = std::move(prompt.visible_control_tokens);
+  options.request.visible_control_tokens = std::move(prompt.visible_control_tokens);
   return std::move(prompt.ids);
 }
 
-void print_timings(const Context& context, const Model& model, std::size_t prompt_tokens,
-                   const Generation& result, double open_seconds) {
+void print_timings(const Engine& engine, const Context& context, const Usage& usage, double open_seconds) {
   const double mb = 1e-6;
+  const Model& model = engine.model();
   std::fprintf(stderr, "open    %8.1f ms   %s, %.1f MB, kernels %s, threads %d\n", 1e3 * open_seconds,
                model.path().c_str(), mb * static_cast<double>(model.bytes().size()), context.kernels.name,
                context.threads.size());
-  std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.prompt_seconds,
-               counted(prompt_tokens, "token").c_str(),
-               tokens_per_second(prompt_tokens, result.prompt_seconds));
-  std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * result.answer_seconds,
-               counted(result.ids.size(), "token").c_str(),
-               tokens_per_second(result.ids.size(), result.answer_seconds));
+  std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * usage.prompt_seconds,
+               counted(usage.prompt_tokens, "token").c_str(),
+               tokens_per_second(usage.prompt_tokens, usage.prompt_seconds));
+  std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * usage.answer_seconds,
+               counted(usage.answer_tokens, "token").c_str(),
+               tokens_per_second(usage.answer_tokens, usage.answer_seconds));
   std::fprintf(stderr, "memory  %8.1f MB at most, of which KV pages %.1f MB\n",
-               mb * static_cast<double>(peak_memory()), mb * static_cast<double>(result.kv_bytes));
+               mb * static_cast<double>(peak_memory()), mb * static_cast<double>(engine.stats().kv_memory));
 }
 
 void run(RunOptions& options) {
@@ -96,32 +96,35 @@ void run(RunOptions& options) {
   const AnswerModel opened(options);
   const double open_seconds = seconds_since(start);
   const LoadedModel& loaded = opened.loaded;
-  Context& context = *opened.context;
-  options.generate.sampling =
-      with_settings(options.generate.sampling, options.settings, loaded.info.sampling);
-  options.generate.end_ids = loaded.end_ids;
-  options.generate.cancelled = interrupted;
-  options.generate.on_text = write_out;
-  const std::vector<std::int32_t> prompt = encode_prompt(options, loaded);
+  options.request.sampling = with_settings(options.request.sampling, options.settings, loaded.info.sampling);
+  options.request.end_ids = loaded.end_ids;
+  options.request.cancelled = interrupted;
+  options.request.prompt = encode_prompt(options, loaded);
+  EngineOptions engine_options{.kv = options.kv, .cache_bytes = 0};
   std::optional<Mli> importance;
   std::optional<ImportanceObserver> observer;
   std::optional<OutputFile> importance_file;
   if (!options.imatrix.empty()) {
-    options.generate.observer = &observer.emplace(importance.emplace(start_importance(loaded.model)));
+    engine_options.observer = &observer.emplace(importance.emplace(start_importance(loaded.model)));
     check_not_input("--imatrix", options.imatrix, loaded.files,
                     {loaded.tokenizer_file, options.prompt_file.value_or(""),
                      options.messages_file.value_or(""), options.tools, options.chat_template});
     importance_file.emplace(options.imatrix);
   }
   const InterruptibleAnswer interruptible;
-  const Generation result = generate(loaded.model, *loaded.tokenizer, context, prompt, options.generate);
+  Engine engine(loaded.model, *loaded.tokenizer, *opened.context, engine_options);
+  Finish finish = Finish::stop;
+  const Usage usage = generate(engine, options.request, [&](const Event& event) {
+    write_out(event.text);
+    if (event.kind == Event::Kind::finished) finish = event.finish;
+  });
   write_out("\n");
   if (importance) {
     check_mli_measured(*importance, loaded.model.path());
     write_mli(*importance_file, options.imatrix, *importance);
   }
-  if (options.verbose) print_timings(context, loaded.model, prompt.size(), result, open_seconds);
-  if (result.finish == Finish::cancelled) throw CLI::RuntimeError(kInterrupted);
+  if (options.verbose) print_timings(engine, *opened.context, usage, open_seconds);
+  if (finish == Finish::cancelled) throw CLI::RuntimeError(kInterrupted);
 }
 
 }  // namespace

@@ -41,11 +41,11 @@ struct Sums {
     finite = finite && other.finite;
     weights += other.weights;
   }
-  TensorError report(std::string name, std::string source, MlbKind kind) const {
+  TensorError report(std::string name, std::string source, const char* type) const {
     const double scale = std::sqrt(xx) * std::sqrt(yy);
     return {std::move(name),
             std::move(source),
-            kind,
+            type,
             weights,
             error == 0 ? 0 : std::sqrt(error / xx),
             max,
@@ -134,9 +134,10 @@ class Comparer {
       std::copy_n(floats, out.size(), out.begin());
       return;
     }
-    const bool q4 = a.kind == MlbKind::q4_0, f16 = header_.scale_f16 != 0;
-    dequantize_rows(kernels_, q4, f16, data + row * quant_row_bytes(q4, out.size()),
-                    file_.data() + a.d_offset + row * scale_row_bytes(f16, out.size()), 1, out.size(),
+    const bool f16 = header_.scale_f16 != 0;
+    dequantize_rows(kernels_,
+                    {a.type, 1, out.size(), data + row * quant_row_bytes(a.type, out.size()),
+                     file_.data() + a.d_offset + row * scale_row_bytes(f16, out.size()), f16},
                     out.data());
   }
 
@@ -150,14 +151,14 @@ class Comparer {
       if (!tensors[i].finite)
         fail(ML_E_FORMAT, "{}: {} ({}) has weights that are NaN or infinite; allowed: finite ones", source_,
              name, a.name());
-      out.tensors.push_back(tensors[i].report(a.name(), name, a.kind));
+      out.tensors.push_back(tensors[i].report(a.name(), name, a.type_name()));
       if (a.kind == MlbKind::f32 && !tensors[i].equal) out.unequal.push_back(a.name());
-      const auto known = std::find_if(classes.begin(), classes.end(), [&](const auto& c) {
-        return std::string_view(c.first->tensor) == a.tensor;
-      });
+      const auto known = std::find_if(classes.begin(), classes.end(),
+                                      [&](const auto& c) { return c.first->tensor == a.tensor; });
       (known == classes.end() ? classes.emplace_back(&a, Sums{}) : *known).second.add(tensors[i]);
     }
-    for (const auto& [a, sums] : classes) out.classes.push_back(sums.report(a->tensor, "", a->kind));
+    for (const auto& [a, sums] : classes)
+      out.classes.push_back(sums.report(std::string(a->tensor->name), "", a->type_name()));
   }
 
   const std::string& source_;
@@ -180,7 +181,7 @@ Comparison compare_model(const std::string& model, const std::string& source, in
   std::vector<MlbArray> arrays =
       mlb_layout(header, mlb_stored_flags(header, file.bytes(), model), file.bytes().size(), model);
   std::erase_if(arrays, [](const MlbArray& a) { return a.kind == MlbKind::flags; });
-  const StorageChoice storage{static_cast<MatrixType>(header.wtype), header.scale_f16 != 0, header.q8_mask};
+  const StorageChoice storage{header.weight_type(), header.scale_f16 != 0, header.q8_mask};
   const auto compare = [&](const ModelPlan& plan) {
     return Comparer(file.bytes(), mlb, std::move(arrays), plan, source, kernels).run(threads);
   };

@@ -14,9 +14,9 @@ namespace krafla {
 
 /// Differences of stored values y from the source's x.
 struct TensorError {
-  std::string name;    // "layers.3.wq", or in a summary "wq"
-  std::string source;  // the checkpoint's own name; empty in a summary
-  MlbKind kind = MlbKind::f32;
+  std::string name;            // "layers.3.wq", or in a summary "wq"
+  std::string source;          // the checkpoint's own name; empty in a summary
+  const char* type = nullptr;  // "F32", "Q8_0" or "Q4_0"
   std::uint64_t weights = 0;
   double relative_rms = 0;  // sqrt(Σ(x - y)² / Σx²); 0 where there is no error
   double max_error = 0;     // max |x - y|

@@ -43,8 +43,8 @@ ModelPaths output_paths(std::string_view source, std::string_view out);
 
 /// How far the stored weights of one class of matrices are from the source's.
 struct ClassError {
-  const char* name = nullptr;  // "w1 w3"
-  MatrixType type = MatrixType::q8_0;
+  std::string name;  // its tensors that the model has: "w1 w3"
+  WeightType type = WeightType::q8_0;
   std::uint64_t weights = 0;
   double relative_rms = 0;  // sqrt(Σ(x - y)² / Σx²)
 };

@@ -3,6 +3,7 @@
 
 #include "base/math.h"
 #include "convert/gguf_source.h"
+#include "quant/gguf_dequantize.h"
 
 namespace krafla {
 namespace {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <numeric>
 
 #include "base/counted.h"
 #include "base/mapped_file.h"
-#include "convert/rows.h"
+#include "convert/find_tensors.h"
 #include "formats/mlb.h"
+#include "quant/gguf_dequantize.h"
 
 namespace krafla {
 namespace {
@@ -69,72 +69,30 @@ constexpr Neutral kNeutral[] = {
 constexpr std::string_view kHarmless[] = {"vocab_size", "rope.dimension_sections", "rope.scaling.finetuned",
                                           "tensor_data_layout"};
 
-/// Of each position in the .mlb's order, the place in the file: `first` places stay, then come value heads of
-/// `each`. The file has them tiled (value head p belongs to key head p % K), the .mlb grouped (to key head p
-/// / (V / K)).
-std::vector<std::size_t> tiled_values(const MlbHeader& h, std::size_t first, std::size_t each) {
-  const std::size_t keys = h.lin_k_heads;
-  const std::size_t group = h.lin_v_heads / keys;
-  std::vector<std::size_t> order(first + h.lin_v_heads * each);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  for (std::size_t i = first; i < order.size(); ++i) {
-    const std::size_t head = (i - first) / each;
-    order[i] = first + (head % group * keys + head / group) * each + (i - first) % each;
-  }
-  return order;
-}
-
-/// Rows as the .mlb wants them.
-SourceTensor prepared(SourceTensor t, const MlbHeader& h, std::string_view target, GgufRows rows) {
-  if (rows == GgufRows::halves) t = heads_from_halves(std::move(t), h, target);
-  if (target == "A_log") t = log_of_negated(std::move(t));
-  if (!h.has_linear() || h.lin_v_heads == h.lin_k_heads) return t;
-  const std::size_t queries_and_keys = 2 * std::size_t{h.lin_k_heads} * h.lin_k_dim;
-  if (target == "lqkv" || target == "lconv")
-    return pick_rows(std::move(t), tiled_values(h, queries_and_keys, h.lin_v_dim));
-  if (target == "lz") return pick_rows(std::move(t), tiled_values(h, 0, h.lin_v_dim));
-  if (target == "lb" || target == "la") return pick_rows(std::move(t), tiled_values(h, 0, 1));
-  if (target == "dt_bias" || target == "A_log") return pick_cols(std::move(t), tiled_values(h, 0, 1));
-  if (target == "lout") return pick_cols(std::move(t), tiled_values(h, 0, h.lin_v_dim));
-  return t;
-}
-
-/// The tensors of all arrays of the plan's layout; returns the names used.
-std::set<std::string, std::less<>> map_tensors(const Gguf& gguf, std::span<const TensorName> own,
-                                               GgufRows rows, ModelPlan& plan) {
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  const MlbHeader& h = plan.header;
-  std::vector<std::string> missing, wrong, unread;
-  std::set<std::string, std::less<>> used;
-  for (const MlbArray& a : mlb_layout(h, plan.flags, kMost, gguf.name)) {
-    if (a.kind == MlbKind::flags) continue;
-    const std::string_view target = a.tensor;
-    const TensorName* row =
-        find_tensor_name(own, target == "wg" ? "wq" : target);  // one tensor holds both, as in Hugging Face's
+/// The tensors of a GGUF as find_tensors() wants them.
+TensorContainer container_of(const Gguf& gguf, std::span<const TensorName> own, const MlbHeader& h) {
+  const auto name_of = [&gguf, own](const MlbArray& a) {
+    const TensorName* row = find_tensor_name(own, a.tensor->name);
     if (row == nullptr || row->gguf == nullptr)
       fail(ML_E_UNSUPPORTED, "{}: this architecture has no tensor for {}", gguf.name, a.name());
-    const std::string source = with_layer(row->gguf, a.layer);
-    const bool first = used.insert(source).second;
-    const std::uint64_t n_rows = h.attn_gate != 0 && (target == "wq" || target == "wg") ? 2 * a.rows : a.rows;
-    const GgufTensor* t = gguf.tensor(source);
-    if (t == nullptr) {
-      if (first) missing.push_back(source);
-    } else if (t->rows() != n_rows || t->cols() != a.cols || t->n_dims > 2) {
-      if (first)
-        wrong.push_back(fmt::format("{} is {}; needed: {}{}", source, shape_text(*t), a.cols,
-                                    n_rows > 1 ? fmt::format(" × {}", n_rows) : ""));
-    } else if (!can_dequantize(*t->type)) {
-      if (first) unread.push_back(fmt::format("{} is {}", source, t->type->name));
-    } else {
-      plan.tensors.emplace(a.name(), prepared(source_of(gguf, *t), h, target, rows));
-    }
-  }
-  if (!missing.empty())
-    fail(ML_E_FORMAT, "{}: missing: {}:{}", gguf.name, counted(missing.size(), "tensor"), listed(missing));
-  if (!wrong.empty()) fail(ML_E_SHAPE, "{}: tensors have a wrong shape:{}", gguf.name, listed(wrong));
-  if (!unread.empty())
-    fail(ML_E_UNSUPPORTED, "{}: readable types are {}, but:{}", gguf.name, readable_types(), listed(unread));
-  return used;
+    return with_layer(row->gguf, a.layer);
+  };
+  const auto find = [&gguf, &h](const std::string& name, const MlbArray& a) {
+    std::optional<FoundTensor> found;
+    const GgufTensor* t = gguf.tensor(name);
+    if (t == nullptr) return found;
+    found.emplace();
+    const std::uint64_t rows = holds_query_and_gate(h, *a.tensor) ? 2 * a.rows : a.rows;
+    if (t->rows() != rows || t->cols() != a.cols || t->n_dims > 2)
+      found->wrong_shape =
+          fmt::format("{}; needed: {}{}", shape_text(*t), a.cols, rows > 1 ? fmt::format(" × {}", rows) : "");
+    else if (!can_dequantize(*t->type))
+      found->unreadable = t->type->name;
+    else
+      found->rows = source_of(gguf, *t);
+    return found;
+  };
+  return {gguf.name, gguf.name, readable_types(), name_of, find};
 }
 
 /// Tensors that no array uses: skipped with a note, or refused.
@@ -212,8 +170,7 @@ std::string GgufKeys::full(std::string_view key) {
 std::optional<std::uint32_t> GgufKeys::optional(std::string_view key) {
   const std::string name = full(key);
   const GgufValue* v = gguf_.find(name);
-  if (v != nullptr && v->is_array())  // one value per layer: a plain value if all are equal
-  {
+  if (v != nullptr && v->is_array()) {  // one value per layer: a plain value if all are equal
     const std::vector<std::int64_t> all = gguf_.integers(name).value();
     if (all.empty() || std::any_of(all.begin(), all.end(),
                                    [&](std::int64_t x) { return x != all[0] || x < 0 || x > 0xffffffff; }))
@@ -307,16 +264,12 @@ MlbHeader gguf_base_header(GgufKeys& keys, const StorageChoice& storage) {
   return h;
 }
 
-void gguf_finish(GgufKeys& keys, std::span<const TensorName> own, GgufRows rows, ModelPlan& plan) {
+void gguf_finish(GgufKeys& keys, std::span<const TensorName> own, PrepareRows prepare, ModelPlan& plan) {
   const Gguf& gguf = keys.gguf();
   for (const Neutral& n : kNeutral)
     if (!keys.was_read(n.key)) keys.refuse_unless(n.key, n.value, n.reason);
   gguf_rope_scaling(keys, plan.header);
-  plan.header.layer_flags = !plan.flags.empty();
-  MlbCanonical canonical = canonical_mlb(plan.header, plan.flags, gguf.name);
-  plan.header = canonical.header;
-  plan.flags = std::move(canonical.flags);
-  check_rest(keys, map_tensors(gguf, own, rows, plan), plan);
+  check_rest(keys, find_tensors(container_of(gguf, own, plan.header), prepare, plan), plan);
   for (const std::string& key : keys.unread()) plan.notes.push_back("not used: " + printable(key));
 }
 

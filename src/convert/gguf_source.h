@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "convert/plan.h"
+#include "convert/rows.h"
 #include "convert/tensor_names.h"
 #include "formats/gguf.h"
 
@@ -68,15 +69,9 @@ struct Llama3Scaling {
 std::optional<Llama3Scaling> recover_llama3(std::span<const float> factors, double theta,
                                             std::uint32_t rotated);
 
-/// How the rows of q and k lie in a family's files: in interleaved pairs like a .mlb's, or in halves like
-/// Hugging Face's.
-enum class GgufRows { interleaved, halves };
-
 /// What every family's plan ends with. Refuses settings that nobody read and that would change the result;
-/// settles RoPE scaling; brings header and flags into canonical form; finds the tensor of every array (`own`:
-/// names that are the family's alone) and settles what is done to its rows. Lists all tensors that are
-/// missing, then all whose shape is wrong (ML_E_SHAPE), then those whose type cannot be read; refuses tensors
-/// that nobody uses; notes what was skipped.
-void gguf_finish(GgufKeys& keys, std::span<const TensorName> own, GgufRows rows, ModelPlan& plan);
+/// settles RoPE scaling; finds the tensor of every array (find_tensors), under the family's names first
+/// (`own`), and has its rows prepared; refuses tensors that nobody uses; notes what was skipped.
+void gguf_finish(GgufKeys& keys, std::span<const TensorName> own, PrepareRows prepare, ModelPlan& plan);
 
 }  // namespace krafla

@@ -87,10 +87,10 @@ const PreTokenizer& pre_tokenizer(const GgufTokenizer& source) {
     if (name == source.pre)
       fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.pre is \"{}\", which a .mlt cannot express: {}", source.file,
            name, why);
-  std::string known;
-  for (const PreTokenizer& pre : kPreTokenizers) known += (known.empty() ? "" : ", ") + std::string(pre.name);
+  std::vector<std::string_view> known;
+  for (const PreTokenizer& pre : kPreTokenizers) known.push_back(pre.name);
   fail(ML_E_UNSUPPORTED, "{}: tokenizer.ggml.pre is \"{}\", an unknown pre-tokenizer; known are {}",
-       source.file, printable(source.pre), known);
+       source.file, printable(source.pre), fmt::join(known, ", "));
 }
 
 std::int64_t type_of(const GgufTokenizer& source, std::size_t id) {

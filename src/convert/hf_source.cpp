@@ -4,13 +4,12 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <set>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "convert/rows.h"
+#include "convert/find_tensors.h"
 #include "formats/gguf.h"  // printable
 #include "formats/mlb.h"
 
@@ -186,10 +185,8 @@ void rope(const HfConfig& config, const HfDefaults& defaults, std::uint32_t max_
 
 // --- other settings ---
 
-/// Gemma's hidden_activation counts more than its hidden_act.
-std::uint32_t activation(const HfConfig& config, bool gemma) {
-  const std::string name = gemma ? config.text("hidden_activation").value_or("gelu_pytorch_tanh")
-                                 : config.text("hidden_act").value_or("silu");
+std::uint32_t activation(const HfConfig& config, const HfDefaults& defaults) {
+  const std::string name = config.text(defaults.activation_key).value_or(defaults.activation);
   if (name == "silu" || name == "swish") return kActSilu;
   if (name == "gelu_pytorch_tanh") return kActGelu;
   fail(ML_E_UNSUPPORTED, "{}: the activation is \"{}\"; supported: silu, gelu_pytorch_tanh", config.name(),
@@ -214,13 +211,11 @@ void refuse_settings(const HfConfig& config) {
 
 // --- tensors ---
 
-bool is_norm(std::string_view target) { return target.ends_with("_norm"); }
-
 /// The name of an array's tensor in the checkpoint.
 std::string source_name(const HfCheckpoint& checkpoint, std::span<const TensorName> own, const MlbArray& a) {
-  const std::string_view target = a.tensor;
-  if (target == "wcls") return checkpoint.lm_head().empty() ? "lm_head.weight" : checkpoint.lm_head();
-  const TensorName* row = find_tensor_name(own, target == "wg" ? "wq" : target);
+  if (a.tensor->q8_class == kClassCls)
+    return checkpoint.lm_head().empty() ? "lm_head.weight" : checkpoint.lm_head();
+  const TensorName* row = find_tensor_name(own, a.tensor->name);
   if (row == nullptr)
     fail(ML_E_UNSUPPORTED, "{}: {} has no tensor for {}", checkpoint.folder(),
          checkpoint.config().model_type(), a.name());
@@ -229,18 +224,31 @@ std::string source_name(const HfCheckpoint& checkpoint, std::span<const TensorNa
 
 /// The shape that the tensor of an array has in the checkpoint.
 std::vector<std::uint64_t> source_shape(const MlbHeader& h, const MlbArray& a) {
-  const std::string_view target = a.tensor;
-  if (target == "lconv") return {a.rows, 1, a.cols};
-  if (h.attn_gate != 0 && (target == "wq" || target == "wg")) return {2 * a.rows, a.cols};
+  if (a.tensor->name == "lconv") return {a.rows, 1, a.cols};
+  if (holds_query_and_gate(h, *a.tensor)) return {2 * a.rows, a.cols};
   if (a.quantized()) return {a.rows, a.cols};
   return {a.cols};
 }
 
-/// Rows as the .mlb wants them.
-SourceTensor prepared(SourceTensor t, const MlbHeader& h, std::string_view target, bool norms_plus_one) {
-  t = heads_from_halves(std::move(t), h, target);
-  if (norms_plus_one && is_norm(target)) t = plus_one(std::move(t));
-  return t;
+/// The tensors of a folder as find_tensors() wants them.
+TensorContainer container_of(const HfCheckpoint& checkpoint, std::span<const TensorName> own,
+                             const MlbHeader& h) {
+  const auto find = [&checkpoint, &h](const std::string& name, const MlbArray& a) {
+    std::optional<FoundTensor> found;
+    const SafeTensor* t = checkpoint.tensor(name);
+    if (t == nullptr) return found;
+    found.emplace();
+    const std::vector<std::uint64_t> shape = source_shape(h, a);
+    if (t->shape != shape)
+      found->wrong_shape = fmt::format("{}; needed: [{}]", t->shape_text(), fmt::join(shape, ", "));
+    else if (!can_decode(*t->dtype))
+      found->unreadable = t->dtype->name;
+    else
+      found->rows = checkpoint.source(*t);
+    return found;
+  };
+  return {checkpoint.folder(), checkpoint.config().name(), "F32, F16 and BF16",
+          [&checkpoint, own](const MlbArray& a) { return source_name(checkpoint, own, a); }, find};
 }
 
 /// Tensors that no array uses: skipped with a note, or refused.
@@ -306,7 +314,7 @@ MlbHeader hf_base_header(const HfCheckpoint& checkpoint, const HfDefaults& defau
           ? h.n_heads
           : config.count("num_key_value_heads").value_or(default_kv_heads(checkpoint, h, defaults.kv_heads));
   h.norm_eps = static_cast<float>(config.number("rms_norm_eps").value_or(1e-6));
-  h.act = activation(config, config.model_type().starts_with("gemma"));
+  h.act = activation(config, defaults);
   h.shared_classifier = shares_classifier(checkpoint, defaults.tied);
   rope(config, defaults, max_positions, h);
   return h;
@@ -350,43 +358,9 @@ float hf_local_theta(const HfConfig& config, double fallback) {
       keys.number("rope_theta").value_or(config.number("rope_local_base_freq").value_or(fallback)));
 }
 
-void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, bool norms_plus_one,
+void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, PrepareRows prepare,
                ModelPlan& plan) {
-  plan.header.layer_flags = !plan.flags.empty();
-  MlbCanonical canonical = canonical_mlb(plan.header, plan.flags, checkpoint.config().name());
-  plan.header = canonical.header;
-  plan.flags = std::move(canonical.flags);
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  std::vector<std::string> missing, wrong, unread;
-  std::set<std::string, std::less<>> used;
-  for (const MlbArray& a : mlb_layout(plan.header, plan.flags, kMost, checkpoint.config().name())) {
-    if (a.kind == MlbKind::flags) continue;
-    const std::string name = source_name(checkpoint, own, a);
-    const bool first = used.insert(name).second;
-    const SafeTensor* t = checkpoint.tensor(name);
-    if (t == nullptr) {
-      if (first) missing.push_back(name);
-      continue;
-    }
-    const std::vector<std::uint64_t> shape = source_shape(plan.header, a);
-    if (t->shape != shape) {
-      if (first)
-        wrong.push_back(fmt::format("{} is {}; needed: [{}]", name, t->shape_text(), fmt::join(shape, ", ")));
-    } else if (!can_decode(*t->dtype)) {
-      if (first) unread.push_back(fmt::format("{} is {}", name, t->dtype->name));
-    } else {
-      plan.tensors.emplace(a.name(), prepared(checkpoint.source(*t), plan.header, a.tensor, norms_plus_one));
-    }
-  }
-  if (!missing.empty())
-    fail(ML_E_FORMAT, "{}: missing: {}:{}", checkpoint.folder(), counted(missing.size(), "tensor"),
-         listed(missing));
-  if (!wrong.empty())
-    fail(ML_E_SHAPE, "{}: tensors have another shape than config.json says:{}", checkpoint.folder(),
-         listed(wrong));
-  if (!unread.empty())
-    fail(ML_E_UNSUPPORTED, "{}: readable are F32, F16 and BF16, but:{}", checkpoint.folder(), listed(unread));
-  check_rest(checkpoint, used, plan);
+  check_rest(checkpoint, find_tensors(container_of(checkpoint, own, plan.header), prepare, plan), plan);
 }
 
 }  // namespace krafla

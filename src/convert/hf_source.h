@@ -10,6 +10,7 @@
 
 #include "convert/hf_checkpoint.h"
 #include "convert/plan.h"
+#include "convert/rows.h"
 #include "convert/tensor_names.h"
 
 namespace krafla {
@@ -24,6 +25,8 @@ struct HfDefaults {
   double rope_theta = 10000;
   double rotary = 1;        // partial_rotary_factor
   bool local_rope = false;  // sliding layers have a RoPE of their own
+  const char* activation_key = "hidden_act";
+  const char* activation = "silu";
 };
 
 /// Dimensions, norms' epsilon, RoPE and its scaling, activation, tying: the header fields that every family
@@ -47,11 +50,10 @@ std::uint32_t hf_window(const HfConfig& config, std::uint32_t fallback);
 /// `fallback`. ML_E_UNSUPPORTED if those layers are scaled.
 float hf_local_theta(const HfConfig& config, double fallback);
 
-/// Brings header and flags into canonical form, finds the tensor of every array and settles what is done to
-/// its rows (rotate-half to interleaved pairs; q_proj into wq and wg; with `norms_plus_one`, 1 + w for all
-/// norms but lnorm). `own`: names that are the family's. Lists all tensors that are missing, then all whose
-/// shape or type is wrong; refuses tensors that nobody uses; notes what was skipped.
-void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, bool norms_plus_one,
+/// What every family's plan ends with. Finds the tensor of every array (find_tensors), under the family's
+/// names first
+/// (`own`), and has its rows prepared; refuses tensors that nobody uses; notes what was skipped.
+void hf_finish(const HfCheckpoint& checkpoint, std::span<const TensorName> own, PrepareRows prepare,
                ModelPlan& plan);
 
 }  // namespace krafla

@@ -1,40 +1,44 @@
-// Whether texts overlap: Aho and Corasick's automaton (Communications of the ACM 18, 1975), linear in the
-// texts' bytes.
+// Finds overlaps between texts, in time linear in their bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
+
+#include "tokenizer/text_automaton.h"
 
 namespace krafla {
 
-/// Texts to look for. They must outlive it.
+/// A set of texts that other texts may overlap.
 class Overlaps {
  public:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  /// Empty texts overlap nothing.
-  explicit Overlaps(const std::vector<std::string_view>& texts);
-  /// The index of a text that stands within `text`, or of one that begins where `text` ends, with one common
-  /// byte at least; kNone if there is none.
-  std::size_t find(std::string_view text) const;
+  /// Keeps nothing of the texts' bytes. Empty texts overlap nothing.
+  explicit Overlaps(const std::vector<std::string_view>& texts) : automaton_(patterns(texts)) {}
 
- private:
-  struct Node {
-    std::uint32_t fallback = 0;  // of the longest proper suffix that is a node
-    std::size_t text = kNone;    // one that begins with the node's bytes
-    std::size_t whole = kNone;   // one that the node's bytes end with
-  };
-  /// The node of `node`'s bytes and `byte`, or of the longest suffix of them.
-  std::uint32_t step(std::uint32_t node, char byte) const;
-  static std::uint64_t edge(std::uint32_t node, char byte) {
-    return std::uint64_t{node} << 8 | static_cast<std::uint8_t>(byte);
+  /// The index of a text of the set that lies within `text`, or that begins within `text` and continues
+  /// beyond its end; kNone if there is none.
+  std::size_t find(std::string_view text) const {
+    std::uint32_t state = TextAutomaton::kStart;
+    for (const char byte : text) {
+      state = automaton_.next(state, static_cast<std::uint8_t>(byte));
+      if (const TextAutomaton::Match match = automaton_.match(state); match.length > 0)
+        return static_cast<std::size_t>(match.id);
+    }
+    const std::int32_t continued = automaton_.pattern_with_prefix(state);
+    return continued < 0 ? kNone : static_cast<std::size_t>(continued);
   }
 
-  std::vector<Node> nodes_;  // 0: no bytes
-  std::unordered_map<std::uint64_t, std::uint32_t> edges_;
+ private:
+  static std::vector<TextAutomaton::Pattern> patterns(const std::vector<std::string_view>& texts) {
+    std::vector<TextAutomaton::Pattern> result;
+    for (std::size_t i = 0; i < texts.size(); ++i) result.push_back({texts[i], static_cast<std::int32_t>(i)});
+    return result;
+  }
+
+  TextAutomaton automaton_;
 };
 
 }  // namespace krafla

@@ -51,7 +51,7 @@ std::vector<RowItem> row_items(std::span<const MlbArray> arrays);
 
 /// How the matrices will be stored; the families' files copy it into the header before anything is laid out.
 struct StorageChoice {
-  MatrixType type = MatrixType::q8_0;
+  WeightType type = WeightType::q8_0;
   bool scale_f16 = true;
   std::uint32_t q8_mask = 0;  // MlbClass bits kept as Q8_0 in a Q4_0 model
 

@@ -38,17 +38,31 @@ SourceTensor interleave_heads(SourceTensor t, std::size_t head, std::size_t rota
   return vector ? pick_cols(std::move(t), std::move(order)) : pick_rows(std::move(t), order);
 }
 
-SourceTensor heads_from_halves(SourceTensor t, const MlbHeader& h, std::string_view target) {
+bool holds_query_and_gate(const MlbHeader& h, const MlbTensor& target) {
+  return h.attn_gate != 0 && (target.name == "wq" || target.name == "wg");
+}
+
+SourceTensor from_halves(SourceTensor t, const MlbHeader& h, const MlbTensor& target) {
   const std::size_t head = h.head_size();
-  if (h.attn_gate != 0 && (target == "wq" || target == "wg")) {
+  if (holds_query_and_gate(h, target)) {
     std::vector<std::size_t> order(t.rows / 2);
     for (std::size_t i = 0; i < order.size(); ++i)
-      order[i] = i / head * 2 * head + i % head + (target == "wg" ? head : 0);
+      order[i] = i / head * 2 * head + i % head + (target.name == "wg" ? head : 0);
     t = pick_rows(std::move(t), order);
   }
-  constexpr std::string_view kRotated[] = {"wq", "wk", "bq", "bk", "q_norm", "k_norm"};
-  const bool rotated = std::find(std::begin(kRotated), std::end(kRotated), target) != std::end(kRotated);
-  return rotated ? interleave_heads(std::move(t), head, h.rotated()) : t;
+  return target.rotated ? interleave_heads(std::move(t), head, h.rotated()) : t;
+}
+
+SourceTensor as_they_are(SourceTensor t, const MlbHeader&, const MlbTensor&) { return t; }
+
+SourceTensor from_halves_norms_plus_one(SourceTensor t, const MlbHeader& h, const MlbTensor& target) {
+  t = from_halves(std::move(t), h, target);
+  if (!target.name.ends_with("_norm")) return t;
+  t.read_row = [read = std::move(t.read_row)](std::size_t row, std::span<float> out) {
+    read(row, out);
+    for (float& x : out) x += 1;
+  };
+  return t;
 }
 
 SourceTensor log_of_negated(SourceTensor t) {
@@ -58,14 +72,6 @@ SourceTensor log_of_negated(SourceTensor t) {
       if (!(x < 0)) fail(ML_E_FORMAT, "tensor {} has the value {}; allowed: below 0", name, x);
       x = math::log(-x);
     }
-  };
-  return t;
-}
-
-SourceTensor plus_one(SourceTensor t) {
-  t.read_row = [read = std::move(t.read_row)](std::size_t row, std::span<float> out) {
-    read(row, out);
-    for (float& x : out) x += 1;
   };
   return t;
 }

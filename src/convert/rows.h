@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string_view>
 #include <vector>
 
 #include "convert/plan.h"
@@ -20,15 +19,24 @@ SourceTensor pick_cols(SourceTensor t, std::vector<std::size_t> order);
 /// divides their number, and rotated, which is even, is at most head.
 SourceTensor interleave_heads(SourceTensor t, std::size_t head, std::size_t rotated);
 
-/// The rows of `target` as Hugging Face has them, as a .mlb has them: with an attention gate, wq and wg out
-/// of one tensor that has each head's query, then its gate; wq, wk and what is added to or multiplied with
-/// them in interleaved pairs. Other tensors stay.
-SourceTensor heads_from_halves(SourceTensor t, const MlbHeader& h, std::string_view target);
+/// Whether the checkpoint's tensor of `target` has two rows for each of its own: with an attention gate, wq
+/// and wg come out of one tensor, which has each head's query, then its gate.
+bool holds_query_and_gate(const MlbHeader& h, const MlbTensor& target);
+
+/// What a family does to the rows of a checkpoint's tensor on the way to `target`.
+using PrepareRows = SourceTensor (*)(SourceTensor t, const MlbHeader& h, const MlbTensor& target);
+
+/// Nothing: the rows are those of the .mlb.
+SourceTensor as_they_are(SourceTensor t, const MlbHeader& h, const MlbTensor& target);
+
+/// From Hugging Face's order: wq and wg out of the tensor that holds both, and what RoPE rotates from halves
+/// to interleaved pairs. Other tensors stay.
+SourceTensor from_halves(SourceTensor t, const MlbHeader& h, const MlbTensor& target);
+
+/// The same, and 1 + w for all norms but lnorm.
+SourceTensor from_halves_norms_plus_one(SourceTensor t, const MlbHeader& h, const MlbTensor& target);
 
 /// log(-x): A_log, of which GGUF has -exp(A_log). ML_E_FORMAT naming the tensor where x is not below 0.
 SourceTensor log_of_negated(SourceTensor t);
-
-/// A norm stored as w that is used as 1 + w.
-SourceTensor plus_one(SourceTensor t);
 
 }  // namespace krafla

@@ -15,6 +15,7 @@ constexpr TensorName kCommon[] = {
     {"wq", "layers.{}.self_attn.q_proj.weight", "blk.{}.attn_q.weight"},
     {"wk", "layers.{}.self_attn.k_proj.weight", "blk.{}.attn_k.weight"},
     {"wv", "layers.{}.self_attn.v_proj.weight", "blk.{}.attn_v.weight"},
+    {"wg", "layers.{}.self_attn.q_proj.weight", "blk.{}.attn_q.weight"},  // wq's, which holds both
     {"wo", "layers.{}.self_attn.o_proj.weight", "blk.{}.attn_output.weight"},
     {"bq", "layers.{}.self_attn.q_proj.bias", "blk.{}.attn_q.bias"},
     {"bk", "layers.{}.self_attn.k_proj.bias", "blk.{}.attn_k.bias"},
@@ -45,9 +46,8 @@ std::string with_layer(std::string_view pattern, int layer) {
 }
 
 std::string listed(const std::vector<std::string>& entries) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(entries.size(), kMostListed); ++i)
-    text += (i == 0 ? " " : "; ") + entries[i];
+  const auto end = entries.begin() + static_cast<std::ptrdiff_t>(std::min(entries.size(), kMostListed));
+  std::string text = fmt::format(" {}", fmt::join(entries.begin(), end, "; "));
   if (entries.size() > kMostListed) text += fmt::format("; and {} more", entries.size() - kMostListed);
   return text;
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "base/mapped_file.h"
 #include "base/thread_pool.h"
@@ -37,14 +38,10 @@ class Importance {
 
   /// Of the columns of a matrix; empty for a tok_emb that is no classifier: nothing is multiplied by it.
   std::span<const float> of(const MlbArray& a) const {
-    const std::string_view name = a.tensor;
-    if (name == "tok_emb" && !shared_) return {};
-    if (a.layer < 0) return classifier_;
-    const MliSlot slot = name == "wo" || name == "lout" ? MliSlot::o
-                         : name == "w1" || name == "w3" ? MliSlot::up
-                         : name == "w2"                 ? MliSlot::down
-                                                        : MliSlot::qkv;
-    return slots_[static_cast<std::size_t>(a.layer) * 4 + static_cast<std::size_t>(slot)];
+    if (const auto& slot = a.tensor->slot)
+      return slots_[static_cast<std::size_t>(a.layer) * 4 + static_cast<std::size_t>(*slot)];
+    return a.tensor->q8_class == kClassCls || shared_ ? std::span<const float>(classifier_)
+                                                      : std::span<const float>();
   }
 
  private:
@@ -52,19 +49,6 @@ class Importance {
   std::vector<float> classifier_;
   bool shared_ = false;
 };
-
-struct ClassName {
-  const char* name;
-  std::vector<std::string_view> tensors;
-};
-
-const std::vector<ClassName>& classes() {
-  static const std::vector<ClassName> all = {
-      {"tok_emb", {"tok_emb"}}, {"wcls", {"wcls"}},     {"wq wk wg", {"wq", "wk", "wg", "lqkv"}},
-      {"wv", {"wv", "lz"}},     {"wo", {"wo", "lout"}}, {"lb la", {"lb", "la"}},
-      {"w1 w3", {"w1", "w3"}},  {"w2", {"w2"}}};
-  return all;
-}
 
 class WeightsJob {
  public:
@@ -161,9 +145,9 @@ class WeightsJob {
     const auto cols = static_cast<std::size_t>(a.cols);
     const auto rows = static_cast<std::size_t>(item.rows);
     const bool f16 = writer_.header().scale_f16 != 0;
-    QuantRule rule{.q4 = a.kind == MlbKind::q4_0, .d_f16 = f16, .q4_rule = rule_, .importance = {}};
-    if (importance_ && rule.q4) rule.importance = importance_->of(a);
-    b.q.resize(rows * quant_row_bytes(rule.q4, cols));
+    QuantRule rule{.type = a.type, .d_f16 = f16, .q4_rule = rule_, .importance = {}};
+    if (importance_ && rule.type == WeightType::q4_0) rule.importance = importance_->of(a);
+    b.q.resize(rows * quant_row_bytes(rule.type, cols));
     b.d.resize(rows * scale_row_bytes(f16, cols));
     b.y.resize(rows * cols);
     const SourceTensor& source = plan_.tensors.at(a.name());
@@ -176,7 +160,7 @@ class WeightsJob {
                       source.source_row(static_cast<std::size_t>(item.row) + r));
       throw;
     }
-    dequantize_rows(kernels_, rule.q4, f16, b.q.data(), b.d.data(), rows, cols, b.y.data());
+    dequantize_rows(kernels_, {a.type, rows, cols, b.q.data(), b.d.data(), f16}, b.y.data());
     deviations_[index] = deviation(b.x, b.y);
     writer_.write_rows(item.array, item.row, item.rows, b.q, b.d);
   }
@@ -206,22 +190,34 @@ class WeightsJob {
     s.bytes = writer_.size();
     s.weights = total_;
     s.notes = plan_.notes;
-    for (const ClassName& c : classes()) {
-      ClassError e{.name = c.name};
+    s.errors = class_errors();
+    return s;
+  }
+
+  /// The deviations of each class that the model has, in file order.
+  std::vector<ClassError> class_errors() const {
+    std::vector<ClassError> errors;
+    std::set<MlbClass> done;
+    for (const MlbTensor& t : mlb_tensors()) {
+      if (t.kind != MlbKind::quantized || !done.insert(t.q8_class).second) continue;
+      ClassError e;
       Deviation sum;
+      std::vector<std::string_view> names;
       for (std::size_t i = 0; i < items_.size(); ++i) {
         const MlbArray& a = writer_.arrays()[items_[i].array];
-        if (!a.quantized() || std::find(c.tensors.begin(), c.tensors.end(), a.tensor) == c.tensors.end())
-          continue;
-        e.type = a.kind == MlbKind::q4_0 ? MatrixType::q4_0 : MatrixType::q8_0;
+        if (!a.quantized() || a.tensor->q8_class != t.q8_class) continue;
+        if (std::find(names.begin(), names.end(), a.tensor->name) == names.end())
+          names.push_back(a.tensor->name);
+        e.type = a.type;
         e.weights += items_[i].rows * a.cols;
         sum.error += deviations_[i].error;
         sum.weight += deviations_[i].weight;
       }
+      e.name = fmt::format("{}", fmt::join(names, " "));
       e.relative_rms = sum.weight > 0 ? std::sqrt(sum.error / sum.weight) : 0;
-      if (e.weights > 0) s.errors.push_back(e);
+      if (e.weights > 0) errors.push_back(e);
     }
-    return s;
+    return errors;
   }
 
   const ModelPlan& plan_;

@@ -19,9 +19,9 @@ namespace krafla {
 struct ChatPrompt {
   std::vector<std::int32_t> ids;
   /// Control tokens that the answer's text must show, for the parser needs them
-  /// (GenerateOptions::visible_control_tokens).
+  /// (Request::visible_control_tokens).
   std::vector<std::string> visible_control_tokens;
-  AnswerStyle style;  ///< for AnswerParser
+  AnswerStyle style;  ///< for Request::style
 };
 
 /// How conversations with one model are written and its answers read. Immutable and thread-safe after

@@ -189,7 +189,7 @@ constexpr ModelShape kShapes[] = {
 
 }  // namespace
 
-MlbHeader ModelShape::header(MatrixType type) const {
+MlbHeader ModelShape::header(WeightType type) const {
   MlbHeader header = sizes;
   header.wtype = static_cast<std::uint32_t>(type);
   header.scale_f16 = 1;

@@ -19,7 +19,7 @@ struct ModelShape {
   std::uint8_t between = 0;
 
   /// The header of such a model whose matrices are all of one type, with f16 scales.
-  MlbHeader header(MatrixType type) const;
+  MlbHeader header(WeightType type) const;
   /// One flag byte per layer.
   std::vector<std::uint8_t> flags() const;
 };

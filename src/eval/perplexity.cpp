@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "eval/row_score.h"
+#include "eval/windows.h"
 
 namespace krafla {
 namespace {
@@ -40,7 +41,7 @@ RowScore score_row(std::span<const float> row, std::optional<std::span<const flo
 
 class Scorer {
  public:
-  Scorer(const ScoredText& text, RowSource& model, RowSource* base, LogitsWriter* save, ThreadPool& threads,
+  Scorer(const ScoredText& text, RowSource& model, RowSource* base, MllWriter* save, ThreadPool& threads,
          const ScoreOptions& options)
       : text_(text), model_(model), base_(base), save_(save), threads_(threads), options_(options) {
     const auto rows = static_cast<std::size_t>(text.windows.rows());
@@ -116,7 +117,7 @@ class Scorer {
   const ScoredText& text_;
   RowSource& model_;
   RowSource* base_;
-  LogitsWriter* save_;
+  MllWriter* save_;
   ThreadPool& threads_;
   const ScoreOptions& options_;
   Scores scores_;
@@ -128,7 +129,7 @@ class Scorer {
 
 }  // namespace
 
-Scores score_text(const ScoredText& text, RowSource& model, RowSource* base, LogitsWriter* save,
+Scores score_text(const ScoredText& text, RowSource& model, RowSource* base, MllWriter* save,
                   ThreadPool& threads, const ScoreOptions& options) {
   return Scorer(text, model, base, save, threads, options).run();
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "eval/logits_file.h"
+#include "formats/mll.h"
 #include "eval/rows.h"
 
 namespace krafla {
@@ -31,7 +31,7 @@ struct Scores {
 /// Reads the text window by window. Only the first text.vocab logits of a row count. `base` and `save` may be
 /// null. Memory does not grow with vocab × window. ML_E_NUMERIC for a logit that is NaN or infinite, naming
 /// window and position.
-Scores score_text(const ScoredText& text, RowSource& model, RowSource* base, LogitsWriter* save,
+Scores score_text(const ScoredText& text, RowSource& model, RowSource* base, MllWriter* save,
                   ThreadPool& threads, const ScoreOptions& options);
 
 /// A figure and its standard error.

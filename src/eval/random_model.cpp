@@ -30,19 +30,19 @@ constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
 std::uint64_t repeated(std::uint16_t half) { return 0x0001000100010001u * half; }
 
 Filling quants(const MlbArray& a) {
-  return {a.offset, a.size, kAll, a.kind == MlbKind::q8_0 ? 0x0101010101010101u : 0};  // odd: never -128
+  return {a.offset, a.size, kAll, a.type == WeightType::q8_0 ? 0x0101010101010101u : 0};  // odd: never -128
 }
 
 /// Scales that give weights a deviation of some 0.02: odd int8 have one of 74, nibbles of 4.6. The lowest six
 /// bits vary.
 Filling scales(const MlbArray& a) {
-  const std::uint16_t base = float_to_f16(a.kind == MlbKind::q8_0 ? 0.02F / 74 : 0.02F / 4.6F) & 0xffc0;
+  const std::uint16_t base = float_to_f16(a.type == WeightType::q8_0 ? 0.02F / 74 : 0.02F / 4.6F) & 0xffc0;
   return {a.d_offset, a.d_size, repeated(0x003f), repeated(base)};
 }
 
 /// Floats: the taps of a convolution are 1/4, biases and the parameters of the decay 0, norms 1.
 Filling floats(const MlbArray& a) {
-  const std::string_view name = a.tensor;
+  const std::string_view name = a.tensor->name;
   const bool zero = name == "bq" || name == "bk" || name == "bv" || name == "dt_bias" || name == "A_log";
   return {a.offset, a.size, 0,
           0x0000000100000001u * (zero              ? 0u

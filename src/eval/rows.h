@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "eval/logits_file.h"
+#include "formats/mll.h"
 #include "model/forward.h"
 
 namespace krafla {
@@ -46,7 +46,7 @@ class ModelRows : public RowSource {
 /// The rows of a file, where they lie.
 class SavedRows : public RowSource {
  public:
-  explicit SavedRows(const SavedLogits& saved) : saved_(saved) {}
+  explicit SavedRows(const Mll& saved) : saved_(saved) {}
   void begin_window() override {}
   void feed(std::span<const std::int32_t>, std::size_t scored) override {
     begin_ = end_;
@@ -56,7 +56,7 @@ class SavedRows : public RowSource {
   std::size_t stride() const override { return saved_.text.vocab; }
 
  private:
-  const SavedLogits& saved_;
+  const Mll& saved_;
   std::size_t begin_ = 0, end_ = 0;  // the scored rows of the last feed
 };
 

@@ -43,7 +43,7 @@ double read_speed(Bytes bytes, ThreadPool& threads) {
   return best;
 }
 
-double multiply_speed(const Kernels& kernels, ThreadPool& threads, bool q4) {
+double multiply_speed(const Kernels& kernels, ThreadPool& threads, WeightType type) {
   double best = 0;
   const auto begin = Clock::now();
   for (int pass = 0; pass < 3 || seconds_since(begin) < 0.2; ++pass) {
@@ -51,14 +51,14 @@ double multiply_speed(const Kernels& kernels, ThreadPool& threads, bool q4) {
     const std::size_t items = 4 * static_cast<std::size_t>(threads.size());
     std::atomic<std::size_t> done{0};
     const auto start = Clock::now();
-    threads.run(items, [&](std::size_t, int) { done += kernels.multiply_add_peak(q4, kRounds); });
+    threads.run(items, [&](std::size_t, int) { done += kernels.multiply_add_peak(type, kRounds); });
     best = std::max(best, static_cast<double>(done) / seconds_since(start));
   }
   return best;
 }
 
 /// Adds one matrix: read once, multiplied with `rows` rows.
-void add_matrix(Work& work, const MatrixView& w, std::size_t rows) {
+void add_matrix(Work& work, const Matrix& w, std::size_t rows) {
   if (w.empty() || rows == 0) return;
   work.bytes += static_cast<double>(w.q_bytes() + w.d_bytes());
   work.multiply_adds += static_cast<double>(w.rows * w.cols) * static_cast<double>(rows);
@@ -72,7 +72,7 @@ Work call_work(const Mlb& mlb, const KvLayout& layout, std::size_t length, std::
   double state = 0;  // bytes of one sequence
   for (std::size_t i = 0; i < mlb.layers.size(); ++i) {
     const MlbLayer& l = mlb.layers[i];
-    for (const MatrixView* w :
+    for (const Matrix* w :
          {&l.wq, &l.wk, &l.wv, &l.wo, &l.wg, &l.lqkv, &l.lz, &l.lb, &l.la, &l.lout, &l.w1, &l.w2, &l.w3})
       add_matrix(work, *w, rows * sequences);
     if (layout.config().layers[i].linear) {
@@ -95,8 +95,7 @@ double Limits::seconds(const Work& work) const {
 
 Limits measure_limits(const Model& model, Context& context) {
   return {read_speed(model.bytes(), context.threads),
-          multiply_speed(context.kernels, context.threads,
-                         model.header().wtype == static_cast<std::uint32_t>(MatrixType::q4_0))};
+          multiply_speed(context.kernels, context.threads, model.header().weight_type())};
 }
 
 Sequence SpeedTest::history(std::size_t depth) {

@@ -63,7 +63,7 @@ struct GgmlType {
   std::uint32_t block;
   std::uint32_t bytes;
 };
-/// All types known by name, whether dequantize_row reads them or not. nullptr for an unknown number.
+/// The type of a number; nullptr if it is unknown. quant/gguf_dequantize.h reads most of them.
 const GgmlType* ggml_type(std::uint32_t id);
 
 /// A tensor: row by row, dims[0] (the contiguous one) first.
@@ -123,14 +123,6 @@ class Gguf {
 /// Parses and checks a whole file: ML_E_FORMAT for everything that breaks the format, ML_E_UNSUPPORTED for
 /// version 1, big-endian files, nested arrays and tensor types whose number is unknown.
 Gguf parse_gguf(Bytes file, std::string_view name);
-
-/// Whether dequantize_row reads the type.
-bool can_dequantize(const GgmlType& type);
-/// The names of those it reads, for messages: "F32, F16 ...".
-std::string readable_types();
-/// One row as floats, each operation rounded by itself. bytes: out.size() / block * bytes of them; ML_E_ARG
-/// if not. ML_E_UNSUPPORTED for types that are not read; `tensor` is the name for messages.
-void dequantize_row(const GgmlType& type, Bytes bytes, std::span<float> out, std::string_view tensor);
 
 /// A text from a file, made fit for a message: at most 80 bytes, control and non-ASCII bytes escaped.
 std::string printable(std::string_view text);

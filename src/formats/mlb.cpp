@@ -5,13 +5,14 @@
 #include <optional>
 #include <utility>
 
+#include "base/round_up.h"
+
 namespace krafla {
 namespace {
 
 std::optional<std::uint64_t> align_up(std::uint64_t n) {
-  const auto sum = checked_add<std::uint64_t>(n, kMlbAlign - 1);
-  if (!sum) return std::nullopt;
-  return *sum / kMlbAlign * kMlbAlign;
+  if (!checked_add<std::uint64_t>(n, kMlbAlign - 1)) return std::nullopt;
+  return round_up<std::uint64_t>(n, kMlbAlign);
 }
 
 /// Appends arrays one after the other and keeps the running offset.
@@ -20,27 +21,11 @@ class LayoutBuilder {
   LayoutBuilder(const MlbHeader& header, std::uint64_t available, std::string_view name)
       : h_(header), available_(available), name_(name) {}
 
-  void flags() {
-    place(MlbArray{.tensor = "layer_flags", .kind = MlbKind::flags, .rows = 1, .cols = h_.n_layers});
-  }
-
-  void vector(const char* tensor, std::uint64_t n, FloatView MlbLayer::* to = nullptr,
-              std::uint64_t rows = 1) {
-    place(MlbArray{
-        .tensor = tensor, .layer = layer, .kind = MlbKind::f32, .rows = rows, .cols = n, .vector = to});
-  }
-  void matrix(const char* tensor, std::uint64_t rows, std::uint64_t cols, MatrixType type,
-              MatrixView MlbLayer::* to = nullptr) {
-    const MlbKind kind = type == MatrixType::q8_0 ? MlbKind::q8_0 : MlbKind::q4_0;
-    place(MlbArray{.tensor = tensor, .layer = layer, .kind = kind, .rows = rows, .cols = cols, .matrix = to});
-  }
-
-  std::vector<MlbArray> take() { return std::move(arrays_); }
-
-  int layer = -1;
-
- private:
-  void place(MlbArray a) {
+  void add(const MlbTensor& tensor, int layer) {
+    MlbArray a{
+        .tensor = &tensor, .layer = layer, .kind = tensor.kind, .type = h_.weight_type(tensor.q8_class)};
+    a.rows = tensor.rows(h_);
+    a.cols = tensor.cols(h_);
     a.offset = next_;
     const std::optional<std::uint64_t> end = sizes(a);
     if (!end || *end > available_) refuse(a, end);
@@ -48,6 +33,9 @@ class LayoutBuilder {
     next_ = align_up(*end).value_or(std::numeric_limits<std::uint64_t>::max());
   }
 
+  std::vector<MlbArray> take() { return std::move(arrays_); }
+
+ private:
   /// Fills in sizes and the place of the scales; the end of the tensor, or nothing if it overflows.
   std::optional<std::uint64_t> sizes(MlbArray& a) const {
     const auto n = checked_mul(a.rows, a.cols);
@@ -60,8 +48,7 @@ class LayoutBuilder {
         a.size = *bytes;
         break;
       }
-      case MlbKind::q8_0: a.size = *n; break;
-      case MlbKind::q4_0: a.size = *n / 2; break;
+      case MlbKind::quantized: a.size = a.type == WeightType::q8_0 ? *n : *n / 2; break;
     }
     const auto end = checked_add(a.offset, a.size);
     if (!end || !a.quantized()) return end;
@@ -89,54 +76,20 @@ class LayoutBuilder {
   std::vector<MlbArray> arrays_;
 };
 
-void place_attention(const MlbHeader& h, LayoutBuilder& to) {
-  using L = MlbLayer;
-  const std::uint64_t q = h.q_dim();
-  const std::uint64_t kv = h.kv_dim();
-  to.matrix("wq", q, h.dim, h.matrix_type(kClassQk), &L::wq);
-  to.matrix("wk", kv, h.dim, h.matrix_type(kClassQk), &L::wk);
-  to.matrix("wv", kv, h.dim, h.matrix_type(kClassV), &L::wv);
-  to.matrix("wo", h.dim, q, h.matrix_type(kClassO), &L::wo);
-  if (h.attn_gate != 0) to.matrix("wg", q, h.dim, h.matrix_type(kClassQk), &L::wg);
-  if (h.qkv_bias != 0) {
-    to.vector("bq", q, &L::bq);
-    to.vector("bk", kv, &L::bk);
-    to.vector("bv", kv, &L::bv);
-  }
-  if (h.qk_norm != 0) {
-    to.vector("q_norm", h.head_size(), &L::q_norm);
-    to.vector("k_norm", h.head_size(), &L::k_norm);
-  }
-}
-
-void place_linear_attention(const MlbHeader& h, LayoutBuilder& to) {
-  using L = MlbLayer;
-  to.matrix("lqkv", h.lin_channels(), h.dim, h.matrix_type(kClassQk), &L::lqkv);
-  to.matrix("lz", h.lin_values(), h.dim, h.matrix_type(kClassV), &L::lz);
-  to.matrix("lb", h.lin_v_heads, h.dim, MatrixType::q8_0, &L::lb);
-  to.matrix("la", h.lin_v_heads, h.dim, MatrixType::q8_0, &L::la);
-  to.vector("lconv", h.lin_conv, &L::lconv, h.lin_channels());
-  to.vector("dt_bias", h.lin_v_heads, &L::dt_bias);
-  to.vector("A_log", h.lin_v_heads, &L::A_log);
-  to.vector("lnorm", h.lin_v_dim, &L::lnorm);
-  to.matrix("lout", h.dim, h.lin_values(), h.matrix_type(kClassO), &L::lout);
-}
-
-void place_layer(const MlbHeader& h, bool linear, LayoutBuilder& to) {
-  using L = MlbLayer;
-  to.vector("attn_norm", h.dim, &L::attn_norm);
-  if (linear)
-    place_linear_attention(h, to);
-  else
-    place_attention(h, to);
-  to.vector("ffn_norm", h.dim, &L::ffn_norm);
-  to.matrix("w1", h.hidden_dim, h.dim, h.matrix_type(kClassUp), &L::w1);
-  to.matrix("w2", h.dim, h.hidden_dim, h.matrix_type(kClassDown), &L::w2);
-  to.matrix("w3", h.hidden_dim, h.dim, h.matrix_type(kClassUp), &L::w3);
-  if (h.post_norms != 0) {
-    to.vector("post_attn_norm", h.dim, &L::post_attn_norm);
-    to.vector("post_ffn_norm", h.dim, &L::post_ffn_norm);
-  }
+/// visit(tensor, layer) for every tensor of a model, in file order. flags(i): those of layer i.
+template <class Flags, class Visit>
+void each_tensor(const MlbHeader& header, Flags flags, Visit visit) {
+  const std::span<const MlbTensor> all = mlb_tensors();
+  const auto of_layer = [](const MlbTensor& t) { return t.in_layer(); };
+  const auto first = std::find_if(all.begin(), all.end(), of_layer);
+  const auto last = std::find_if_not(first, all.end(), of_layer);
+  const auto part = [&](auto begin, auto end, int layer, std::uint8_t layer_flags) {
+    for (auto t = begin; t != end; ++t)
+      if (t->stored(header, layer_flags)) visit(*t, layer);
+  };
+  part(all.begin(), first, -1, std::uint8_t{0});
+  for (std::uint32_t i = 0; i < header.n_layers; ++i) part(first, last, static_cast<int>(i), flags(i));
+  part(last, all.end(), -1, std::uint8_t{0});
 }
 
 FloatView float_view(Bytes file, const MlbArray& a) {
@@ -144,9 +97,9 @@ FloatView float_view(Bytes file, const MlbArray& a) {
   return {p, static_cast<std::size_t>(a.rows * a.cols)};
 }
 
-MatrixView matrix_view(Bytes file, const MlbArray& a, bool d_f16) {
-  MatrixView m;
-  m.type = a.kind == MlbKind::q8_0 ? MatrixType::q8_0 : MatrixType::q4_0;
+Matrix matrix_view(Bytes file, const MlbArray& a, bool d_f16) {
+  Matrix m;
+  m.type = a.type;
   m.rows = static_cast<std::size_t>(a.rows);
   m.cols = static_cast<std::size_t>(a.cols);
   m.q = file.data() + static_cast<std::size_t>(a.offset);
@@ -155,42 +108,47 @@ MatrixView matrix_view(Bytes file, const MlbArray& a, bool d_f16) {
   return m;
 }
 
+/// A tensor's view in a model, which is a View; null if its view is of another kind.
+template <class View, class Model>
+auto* view_in(Model& mlb, const MlbTensor& tensor, int layer) {
+  if (const auto* of_model = std::get_if<View Mlb::*>(&tensor.view)) return &(mlb.**of_model);
+  const auto* of_layer = std::get_if<View MlbLayer::*>(&tensor.view);
+  return of_layer != nullptr ? &(mlb.layers[static_cast<std::size_t>(layer)].**of_layer) : nullptr;
+}
+
 /// Puts one array's view where it belongs.
 void set_view(Mlb& mlb, Bytes file, const MlbArray& a) {
   if (a.kind == MlbKind::flags) return;
   mlb.parameters += a.rows * a.cols;
-  const std::string_view tensor = a.tensor;
-  if (a.kind == MlbKind::f32) {
-    FloatView& to = a.layer < 0 ? mlb.final_norm : mlb.layers[static_cast<std::size_t>(a.layer)].*a.vector;
-    to = float_view(file, a);
-    return;
-  }
-  MatrixView& to = a.layer >= 0       ? mlb.layers[static_cast<std::size_t>(a.layer)].*a.matrix
-                   : tensor == "wcls" ? mlb.wcls
-                                      : mlb.tok_emb;
-  to = matrix_view(file, a, mlb.header.scale_f16 != 0);
+  if (a.kind == MlbKind::f32)
+    *view_in<FloatView>(mlb, *a.tensor, a.layer) = float_view(file, a);
+  else
+    *view_in<Matrix>(mlb, *a.tensor, a.layer) = matrix_view(file, a, mlb.header.scale_f16 != 0);
+}
+
+std::string full_name(const MlbTensor& tensor, int layer) {
+  return layer < 0 ? std::string(tensor.name) : fmt::format("layers.{}.{}", layer, tensor.name);
 }
 
 }  // namespace
 
-std::string MlbArray::name() const {
-  return layer < 0 ? std::string(tensor) : fmt::format("layers.{}.{}", layer, tensor);
+std::string MlbArray::name() const { return full_name(*tensor, layer); }
+
+const char* MlbArray::type_name() const {
+  switch (kind) {
+    case MlbKind::flags: return "u8";
+    case MlbKind::f32: return "F32";
+    case MlbKind::quantized: return weight_type_name(type);
+  }
+  return "";
 }
 
 std::vector<MlbArray> mlb_layout(const MlbHeader& header, std::span<const std::uint8_t> flags,
                                  std::uint64_t available, std::string_view name) {
   LayoutBuilder to(header, available, name);
-  if (header.layer_flags != 0) to.flags();
-  to.matrix("tok_emb", header.vocab, header.dim,
-            header.matrix_type(kClassEmb | (header.shared_classifier != 0 ? kClassCls : 0u)));
-  for (std::uint32_t i = 0; i < header.n_layers; ++i) {
-    to.layer = static_cast<int>(i);
-    place_layer(header, !flags.empty() && (flags[i] & kLayerLinear) != 0, to);
-  }
-  to.layer = -1;
-  to.vector("final_norm", header.dim);
-  if (header.shared_classifier == 0)
-    to.matrix("wcls", header.vocab, header.dim, header.matrix_type(kClassCls));
+  each_tensor(
+      header, [&](std::size_t layer) { return flags.empty() ? std::uint8_t{0} : flags[layer]; },
+      [&](const MlbTensor& tensor, int layer) { to.add(tensor, layer); });
   return to.take();
 }
 
@@ -229,21 +187,13 @@ Mlb parse_mlb(Bytes file, std::string_view name, const MlbOptions& options) {
 
 std::vector<Q8Span> q8_spans(const Mlb& mlb) {
   std::vector<Q8Span> spans;
-  const auto add = [&](const MatrixView& m, int layer, const char* tensor) {
-    if (!m.empty() && m.type == MatrixType::q8_0)
-      spans.push_back({MlbArray{.tensor = tensor, .layer = layer}.name(), m.cols, {m.q, m.q_bytes()}});
-  };
-  add(mlb.tok_emb, -1, "tok_emb");
-  for (std::size_t i = 0; i < mlb.layers.size(); ++i) {
-    const MlbLayer& l = mlb.layers[i];
-    const std::pair<const MatrixView*, const char*> matrices[] = {
-        {&l.wq, "wq"},     {&l.wk, "wk"}, {&l.wv, "wv"}, {&l.wo, "wo"}, {&l.wg, "wg"},
-        {&l.lqkv, "lqkv"}, {&l.lz, "lz"}, {&l.lb, "lb"}, {&l.la, "la"}, {&l.w1, "w1"},
-        {&l.lout, "lout"}, {&l.w2, "w2"}, {&l.w3, "w3"},
-    };
-    for (const auto& [matrix, tensor] : matrices) add(*matrix, static_cast<int>(i), tensor);
-  }
-  if (mlb.header.shared_classifier == 0) add(mlb.wcls, -1, "wcls");
+  each_tensor(
+      mlb.header, [&](std::size_t layer) { return mlb.layers[layer].flags; },
+      [&](const MlbTensor& tensor, int layer) {
+        const Matrix* m = view_in<Matrix>(mlb, tensor, layer);
+        if (m != nullptr && m->type == WeightType::q8_0)
+          spans.push_back({full_name(tensor, layer), m->cols, {m->q, m->q_bytes()}});
+      });
   return spans;
 }
 

@@ -5,31 +5,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/matrix.h"
 #include "formats/mlb_header.h"
+#include "formats/mli.h"
 
 namespace krafla {
-
-/// A quantized matrix, row by row: y[r] = Σ_c W[r][c] · x[c]. cols is a multiple of 32; q and d are 64-byte
-/// aligned when the file is mapped. q: rows × cols int8 (q8_0) or rows × cols / 2 bytes (q4_0); d: rows ×
-/// cols / 32 floats or f16 (d_f16).
-struct MatrixView {
-  MatrixType type = MatrixType::q8_0;
-  std::size_t rows = 0;
-  std::size_t cols = 0;
-  const std::uint8_t* q = nullptr;
-  const void* d = nullptr;
-  bool d_f16 = false;
-
-  bool empty() const { return q == nullptr; }
-  std::size_t q_bytes() const { return type == MatrixType::q8_0 ? rows * cols : rows * cols / 2; }
-  std::size_t d_bytes() const { return rows * cols / 32 * (d_f16 ? 2 : 4); }
-};
 
 using FloatView = std::span<const float>;
 
@@ -38,14 +26,14 @@ using FloatView = std::span<const float>;
 struct MlbLayer {
   std::uint8_t flags = 0;
   FloatView attn_norm;
-  MatrixView wq, wk, wv, wo, wg;
+  Matrix wq, wk, wv, wo, wg;
   FloatView bq, bk, bv, q_norm, k_norm;
-  MatrixView lqkv, lz, lb, la;
+  Matrix lqkv, lz, lb, la;
   FloatView lconv;  // lin_channels × lin_conv
   FloatView dt_bias, A_log, lnorm;
-  MatrixView lout;
+  Matrix lout;
   FloatView ffn_norm;
-  MatrixView w1, w2, w3;
+  Matrix w1, w2, w3;
   FloatView post_attn_norm, post_ffn_norm;
 };
 
@@ -53,34 +41,59 @@ struct MlbLayer {
 struct Mlb {
   MlbHeader header;
   std::vector<MlbLayer> layers;
-  MatrixView tok_emb;
+  Matrix tok_emb;
   FloatView final_norm;
-  MatrixView wcls;               // tok_emb when the classifier is shared
+  Matrix wcls;                   // tok_emb when the classifier is shared
   std::uint64_t parameters = 0;  // elements of all tensors
   std::uint64_t trailing = 0;    // bytes after the last array and its padding: allowed, shown by `inspect`
 };
 
-/// The kinds of arrays a file has.
-enum class MlbKind : std::uint8_t { flags, f32, q8_0, q4_0 };
+/// The kinds of arrays a file has: the layers' flag bytes, float32, quantized matrices.
+enum class MlbKind : std::uint8_t { flags, f32, quantized };
 
-/// One tensor's place in the file. A vector has rows = 1. d_offset and d_size are 0 unless it is quantized;
-/// sizes in bytes.
+/// A size that follows from the header.
+using MlbSize = std::uint64_t (*)(const MlbHeader&);
+
+/// A tensor of the format: all that the engine and the converter need to know of "wq".
+struct MlbTensor {
+  std::string_view name;
+  MlbKind kind;
+  /// Where its view goes: into the model, or into a layer for a tensor that layers have.
+  std::variant<std::monostate, FloatView Mlb::*, Matrix Mlb::*, FloatView MlbLayer::*, Matrix MlbLayer::*>
+      view;
+  MlbSize rows, cols;  // a vector has one row
+  bool (*stored)(const MlbHeader& header,
+                 std::uint8_t flags);  // by such a model, or a layer with these flags
+  MlbClass q8_class;                   // of a matrix: its bit of q8_mask
+  std::optional<MliSlot> slot;  // of a layer's matrix: where an importance matrix has its input's channels
+  bool rotated;                 // RoPE rotates its rows (a vector's elements), which lie in interleaved pairs
+
+  bool in_layer() const { return view.index() >= 3; }
+};
+
+/// All tensors in file order. Those between the first and the last of layers are repeated for each layer.
+std::span<const MlbTensor> mlb_tensors();
+/// The tensor of a name, or nullptr.
+const MlbTensor* find_mlb_tensor(std::string_view name);
+
+/// One tensor's place in the file. Sizes are in bytes; d_offset and d_size are 0 unless it is quantized.
 struct MlbArray {
-  const char* tensor = nullptr;  // "wq", "tok_emb" ...
-  int layer = -1;                // -1: of no layer
+  const MlbTensor* tensor = nullptr;
+  int layer = -1;  // -1: of no layer
   MlbKind kind = MlbKind::f32;
+  WeightType type = WeightType::q8_0;  // of a quantized one
   std::uint64_t rows = 0;
   std::uint64_t cols = 0;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   std::uint64_t d_offset = 0;
   std::uint64_t d_size = 0;
-  FloatView MlbLayer::* vector = nullptr;  // where a layer's view goes
-  MatrixView MlbLayer::* matrix = nullptr;
 
   /// "layers.3.wq" or "tok_emb".
   std::string name() const;
-  bool quantized() const { return kind == MlbKind::q8_0 || kind == MlbKind::q4_0; }
+  bool quantized() const { return kind == MlbKind::quantized; }
+  /// "u8", "F32", "Q8_0" or "Q4_0".
+  const char* type_name() const;
   /// The first byte after the tensor, padding not counted.
   std::uint64_t end() const { return quantized() ? d_offset + d_size : offset + size; }
 };

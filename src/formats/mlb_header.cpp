@@ -110,7 +110,7 @@ void check_rope(const MlbHeader& h, const Rules& rules) {
 void check_formats(const MlbHeader& h, std::string_view name) {
   const Rules rules(h, name, ML_E_FORMAT);
   const bool yarn = h.rope_type == kRopeYarn;
-  const bool q4 = h.wtype == static_cast<std::uint32_t>(MatrixType::q4_0);
+  const bool q4 = h.weight_type() == WeightType::q4_0;
   rules.require(positive(h.rope_theta), "rope_theta", "finite and > 0");
   rules.require(not_negative(h.norm_eps), "norm_eps", "finite and >= 0");
   rules.require(h.wtype == 1 || h.wtype == 2, "wtype", "1 (Q8_0) or 2 (Q4_0)");
@@ -214,8 +214,6 @@ void zero_unused(MlbHeader& h, std::uint8_t used_flags) {
 }
 
 }  // namespace
-
-const char* matrix_type_name(MatrixType type) { return type == MatrixType::q8_0 ? "Q8_0" : "Q4_0"; }
 
 std::span<const MlbField> mlb_fields() { return kFields; }
 

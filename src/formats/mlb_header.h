@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/matrix.h"
 
 namespace krafla {
 
@@ -19,11 +20,6 @@ inline constexpr std::size_t kMlbAlign = 64;
 inline constexpr std::uint32_t kMlbMaxDim =
     65536;  // dim, n_layers, n_heads, n_kv_heads, hidden_dim, q_dim, lin_*
 inline constexpr std::uint32_t kMlbMaxCount = 1u << 24;  // vocab, max_seq, sliding_window
-
-/// How a matrix is stored; the numbers are those of the field wtype.
-enum class MatrixType : std::uint32_t { q8_0 = 1, q4_0 = 2 };
-/// "Q8_0" or "Q4_0".
-const char* matrix_type_name(MatrixType type);
 
 /// Values of the field rope_type.
 enum MlbRopeType : std::uint32_t { kRopePlain = 0, kRopeLlama3 = 1, kRopeLinear = 2, kRopeYarn = 3 };
@@ -36,8 +32,9 @@ enum MlbLayerFlag : std::uint8_t {
   kLayerNoRope = 4,
   kLayerLinear = 8
 };
-/// Bits of q8_mask, one per class of matrices.
+/// Bits of q8_mask, one per class of matrices. Which matrices a class has: mlb_tensors() in mlb.h.
 enum MlbClass : std::uint32_t {
+  kClassNone = 0,  // a matrix of no class is always Q8_0
   kClassEmb = 1,
   kClassCls = 2,
   kClassQk = 4,
@@ -100,10 +97,12 @@ struct MlbHeader {
   /// 2·K·dk + V·dv, the channels of its convolution.
   std::uint64_t lin_channels() const { return 2 * (std::uint64_t{lin_k_heads} * lin_k_dim) + lin_values(); }
   bool has_linear() const { return lin_k_heads != 0; }
-  /// The type a matrix of class `bits` (MlbClass values) is stored as.
-  MatrixType matrix_type(std::uint32_t bits) const {
-    return wtype == static_cast<std::uint32_t>(MatrixType::q8_0) || (q8_mask & bits) != 0 ? MatrixType::q8_0
-                                                                                          : MatrixType::q4_0;
+  /// The field wtype.
+  WeightType weight_type() const { return static_cast<WeightType>(wtype); }
+  /// How a matrix of this class is stored. An embedding that is the classifier too belongs to both classes.
+  WeightType weight_type(MlbClass c) const {
+    const std::uint32_t bits = c == kClassEmb && shared_classifier != 0 ? kClassEmb | kClassCls : c;
+    return c == kClassNone || (q8_mask & bits) != 0 ? WeightType::q8_0 : weight_type();
   }
 
   bool operator==(const MlbHeader&) const = default;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/round_up.h"
+
 namespace krafla {
 
 MlbWriter::MlbWriter(const std::string& path, const MlbHeader& header, std::span<const std::uint8_t> flags)
@@ -11,7 +13,7 @@ MlbWriter::MlbWriter(const std::string& path, const MlbHeader& header, std::span
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());  // of an off_t
   arrays_ = mlb_layout(canonical_.header, canonical_.flags, kMost, path_);
   const std::uint64_t end = arrays_.back().end();
-  size_ = (end + kMlbAlign - 1) / kMlbAlign * kMlbAlign;
+  size_ = round_up<std::uint64_t>(end, kMlbAlign);
   file_.set_size(size_);  // padding is what is never written
   const std::vector<std::uint8_t> head = mlb_header_bytes(canonical_.header);
   file_.write_at(0, head.data(), head.size());
@@ -27,7 +29,7 @@ void MlbWriter::write_rows(std::size_t index, std::uint64_t row, std::uint64_t r
       d.size() != rows * d_row)
     fail(ML_E_ARG, "{}: {}: rows {} to {} with {} and {} bytes do not fit an array of {} × {}", path_,
          a.name(), row, row + rows, q.size(), d.size(), a.rows, a.cols);
-  if (a.kind == MlbKind::q8_0) {
+  if (a.type == WeightType::q8_0) {
     const std::size_t at = find_minus_128(q);
     const auto cols = static_cast<std::size_t>(a.cols);
     if (at < q.size()) fail_minus_128({a.name(), cols, q}, at + static_cast<std::size_t>(row) * cols, path_);

@@ -7,12 +7,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-namespace krafla {
-using TextRange = std::pair<std::size_t, std::size_t>;
-}
+#include "base/text_range.h"
 
 namespace krafla::jinja {
 

@@ -6,13 +6,13 @@ inline W load_wide(const uint16_t* p) { return load16_f16(p); }
 inline F load_narrow(const float* p) { return load(p); }
 inline F load_narrow(const uint16_t* p) { return load_f16(p); }
 
-constexpr size_t kManyLanes = kProductVectors * kWide;  // of a product_block, where there are so many
+constexpr size_t kManyLanes = kProductVectors * kWide;  // of a product_block, unless fewer are left
 
 /// Q queries, V vectors of lanes: c[i * c_stride + 16v] for rows a[i] of k1 - k0 factors, b rows b_stride
 /// apart, of f32 or f16.
 template <int Q, int V, class Element>
 inline void product_block(const float* const* a, const Element* b, size_t b_stride, int k0, int k1, float* c,
-                          size_t c_stride, Ahead& ahead) {
+                          size_t c_stride, Prefetcher& ahead) {
   W acc[Q][V];
   unroll<Q>([&](auto i) { unroll<V>([&](auto v) { acc[i][v] = set16(0.0f); }); });
   for (int k = k0; k < k1; ++k) {
@@ -44,7 +44,7 @@ inline void product_rest(const float* const* a, const Element* b, size_t b_strid
 /// Q rows over `lanes` (a multiple of 8) columns.
 template <int Q, class Element>
 inline void product_rows(const float* const* a, const Element* b, size_t b_stride, int k0, int k1,
-                         size_t lanes, float* c, size_t c_stride, Ahead& ahead) {
+                         size_t lanes, float* c, size_t c_stride, Prefetcher& ahead) {
   size_t j = 0;
   for (; j + kManyLanes <= lanes; j += kManyLanes)
     product_block<Q, kProductVectors>(a, b + j, b_stride, k0, k1, c + j, c_stride, ahead);
@@ -53,22 +53,22 @@ inline void product_rows(const float* const* a, const Element* b, size_t b_strid
   if (j < lanes) product_rest<Q>(a, b + j, b_stride, k0, k1, c + j, c_stride);
 }
 
-/// n rows; `after` is what is read next, of after_bytes bytes, or null.
+/// n rows. after: after_bytes bytes that are read next and are prefetched; or null.
 template <class Element>
 inline void product(const float* const* a, int n, const Element* b, size_t b_stride, int k0, int k1,
                     size_t lanes, float* c, size_t c_stride, const void* after = nullptr,
                     size_t after_bytes = 0) {
-  // A piece with each k of every product_block below: of three rows or what is left, and of kManyLanes or
+  // Every product_block below prefetches a piece for each k. A block has up to three rows and kManyLanes or
   // kWide lanes.
   const size_t passes = static_cast<size_t>((n + 2) / 3) * (lanes / kManyLanes + lanes % kManyLanes / kWide);
-  Ahead ahead(static_cast<const uint8_t*>(after), after != nullptr ? after_bytes : 0,
-              passes * static_cast<size_t>(k1 - k0));
+  Prefetcher ahead(static_cast<const uint8_t*>(after), after != nullptr ? after_bytes : 0,
+                   passes * static_cast<size_t>(k1 - k0));
   const auto rows = [&](int i, auto count) {
     product_rows<count>(a + i, b, b_stride, k0, k1, lanes, c + i * c_stride, c_stride, ahead);
   };
   int i = 0;
   for (; n - i == 3 || n - i > 4; i += 3)
-    rows(i, Index<3>{});  // one alone has too few sums: four are two and two
+    rows(i, Index<3>{});  // four rows are two and two: one row has too few sums to hide an addition's latency
   for (; n - i >= 2; i += 2) rows(i, Index<2>{});
   if (n - i == 1) rows(i, Index<1>{});
 }
@@ -77,8 +77,8 @@ inline void decode_f16(const uint16_t* from, size_t n, float* to) {  // n: a mul
   for (size_t i = 0; i < n; i += kLanes) store(to + i, load_f16(from + i));
 }
 
-/// Blocks of at most 32 with a scale of f16 (A6). d = NaN where a value is not finite or the scale is none in
-/// f16.
+/// Blocks of at most 32 with a scale of f16 (A6). The scale is NaN where a value is not finite or f16 cannot
+/// hold the scale.
 void quantize_kv(const float* x, size_t n, int8_t* q, uint16_t* d) {
   constexpr int kVectors = kKvBlock / kLanes;
   constexpr uint16_t kInfinity = 0x7c00, kNotANumber = 0x7e00;
@@ -135,8 +135,8 @@ inline void decode_keys_q8(const int8_t* from, size_t dim, int j0, int j1, float
     }
 }
 
-/// q8_0: values [first, last) as floats with rows padded to whole vectors, of which the padding is anything.
-/// The last vector of a row reads into the next one, that of the last row into the scales.
+/// q8_0: values [first, last) as floats with rows padded to whole vectors; the padding has any values. The
+/// last vector of a row reads into the next row, that of the last row into the scales.
 inline void decode_values_q8(const int8_t* from, size_t dim, int first, int last, size_t padded,
                              float* scales, float* to) {
   const size_t blocks = (dim + kKvBlock - 1) / kKvBlock;
@@ -164,8 +164,9 @@ inline void decode_values(const AttendPage& p, int first, int last, size_t padde
   }
 }
 
-/// Scores [nq][64] become exponentials over the visible keys (0 elsewhere), all of which are in [j0, j1),
-/// multiples of kWide; sets p.m and p.l. Eight queries at a time: what each has once is a lane of a vector.
+/// Turns scores [nq][64] into exponentials over the visible keys (0 elsewhere) and sets p.m and p.l. All
+/// visible keys are in [j0, j1), multiples of kWide. Eight queries at a time, so that their maxima and sums
+/// are one vector.
 inline void softmax_page(const AttendPage& p, int j0, int j1, float* scores) {
   const W lowest = set16(-__builtin_inff());
   for (int i0 = 0; i0 < p.nq; i0 += kLanes, scores += kLanes * kPage) {
@@ -210,7 +211,7 @@ inline void softmax_page(const AttendPage& p, int j0, int j1, float* scores) {
 
 void attend_page(const AttendPage& p) {
   const size_t dim = static_cast<size_t>(p.head_dim);
-  const size_t padded = (dim + kLanes - 1) / kLanes * kLanes;
+  const size_t padded = round_up<size_t>(dim, kLanes);
   float* keys = p.scratch;
   float* values = keys + dim * kPage;
   float* scores = values + padded * kPage;
@@ -221,11 +222,10 @@ void attend_page(const AttendPage& p) {
     if (p.first[i] < first) first = p.first[i];
     if (p.last[i] > last) last = p.last[i];
   }
-  const int j0 = first / kWide * kWide,
-            j1 = (last + kWide - 1) / kWide * kWide;  // keys that any query may see
+  const int j0 = first / kWide * kWide, j1 = round_up(last, kWide);  // keys that any query may see
   const size_t lanes = static_cast<size_t>(j1 - j0);
-  // Halves are taken as they are, converted anew for each three queries, while that is cheaper than to make
-  // them floats first.
+  // Few queries convert halves as they read them, once for each three queries; for more it is cheaper to
+  // convert the page to floats first.
   constexpr int kMostDirect = kConvertsHalves ? 8 : 3;
   const bool direct = p.type == KvType::f16 && p.nq <= kMostDirect && dim % kLanes == 0;
   const auto *const k_f16 = static_cast<const uint16_t*>(p.k), *const v_f16 = static_cast<const uint16_t*>(

@@ -18,8 +18,8 @@ class Context {
 
   const Kernels& kernels;
   ThreadPool threads;
-  const std::size_t near_bytes =
-      near_cache();  ///< of a thread: gemm() packs so many weights at a time where that helps
+  const std::size_t l2_budget =
+      krafla::l2_budget();  ///< bytes of packed weights that a thread's gemm() may use
 
   /// Gives every thread scratch memory of at least `bytes` bytes, 64-byte aligned. Throws std::bad_alloc.
   void reserve_scratch(std::size_t bytes) {

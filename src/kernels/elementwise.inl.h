@@ -1,7 +1,7 @@
-// A2, A4 and A5: sums, norms, activations, rotation. Tails are done in a padded vector, so every length gives
-// the scalar's bits.
+// A2, A4 and A5: sums, norms, activations, rotation. The last elements of any length are computed in a padded
+// vector, so they get the same bits as the others.
 
-/// The sum of eight lanes in the order of A2, for vectors of which each holds a lane: lane(l) gives lane l's.
+/// The sum of eight lanes in the order of A2, where lane(l) is a vector with lane l of several sums.
 template <class Lane>
 inline __attribute__((always_inline)) auto fold_lanes(Lane lane) {
   return ((lane(Index<0>{}) + lane(Index<4>{})) + (lane(Index<2>{}) + lane(Index<6>{}))) +

@@ -1,5 +1,5 @@
-// A7: the causal convolution, the L2 norm of heads and the gated delta rule's recurrence. Lanes are channels
-// or values.
+// A7: the causal convolution, the L2 norm of heads, the gates of the delta rule and its recurrence. Lanes are
+// channels, heads or values.
 
 constexpr size_t kConvChannels = 64;  // channels whose taps are held transposed at a time
 constexpr size_t kConvTaps = 4;
@@ -30,7 +30,7 @@ inline void convolve_taps(const CausalConv& c, size_t c0, size_t width, size_t t
 
 void causal_conv(const CausalConv& c) {
   for (size_t c0 = 0; c0 < c.channels; c0 += kConvChannels) {
-    const size_t rest = (c.channels - c0 + kLanes - 1) / kLanes * kLanes;
+    const size_t rest = round_up<size_t>(c.channels - c0, kLanes);
     const size_t width = rest < kConvChannels ? rest : kConvChannels;
     for (size_t t0 = 0; t0 < c.n_taps; t0 += kConvTaps) switch (c.n_taps - t0) {
         case 1: convolve_taps<1>(c, c0, width, t0); break;
@@ -51,8 +51,28 @@ void l2_norm(float* x, float scale, size_t n) {
       [inv, scale](auto a, auto) { return (a * set<decltype(a)>(inv)) * set<decltype(a)>(scale); });
 }
 
-/// A slice of N vectors. Between positions the state in memory already holds the next position's t = S * g,
-/// so that each position reads and writes it once.
+/// log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)). log1p is in float64 (A10), so a lane at a time.
+inline F softplus(F x) {
+  float lanes[kLanes];
+  store(lanes, exp(negate(abs(x))));
+  for (float& lane : lanes) lane = math::log1p(lane);
+  const F positive = select(gt(x, set1(0.0f)), x, select(is_nan(x), x, set1(0.0f)));
+  return positive + load(lanes);
+}
+
+void delta_gates(const DeltaGates& g) {
+  zip(g.beta, g.beta, g.beta, g.heads, [](auto b, auto) { return sigmoid(b); });
+  const auto decay = [](F a, F A_log, F dt_bias) { return exp(negate(exp(A_log)) * softplus(a + dt_bias)); };
+  size_t i = 0;
+  for (; i + kLanes <= g.heads; i += kLanes)
+    store(g.decay + i, decay(load(g.decay + i), load(g.A_log + i), load(g.dt_bias + i)));
+  if (const size_t n = g.heads - i; n > 0)
+    store_part(g.decay + i,
+               decay(load_part(g.decay + i, n), load_part(g.A_log + i, n), load_part(g.dt_bias + i, n)), n);
+}
+
+/// A slice of N vectors. Each position leaves the next one's t = S * g in memory, so that it reads and writes
+/// the state once.
 template <int N>
 inline void delta_slice(const DeltaRule& r) {
   constexpr size_t row = N * kLanes;

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <string>
+#include <vector>
 
 #include "base/cpu.h"
 #include "base/error.h"
@@ -50,15 +50,15 @@ const Kernels& choose_kernels(const char* forced) {
   if (is_forced)
     if (const Kernels* found = find_kernels(forced)) return *found;
   const Kernels* best = nullptr;
-  std::string available;
+  std::vector<const char*> available;
   for (const Isa& isa : kIsas)
     if (const Kernels* found = find_kernels(isa.name)) {
       best = found;
-      available += (available.empty() ? "" : ", ") + std::string(isa.name);
+      available.push_back(isa.name);
     }
   if (is_forced)
     fail(ML_E_ISA, "instruction set {}: it is unknown or not on this CPU; available here: {}", forced,
-         available);
+         fmt::join(available, ", "));
   return *best;
 }
 

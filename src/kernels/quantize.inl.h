@@ -1,7 +1,7 @@
 // Weights to Q8_0 and Q4_0 (docs/arithmetic.md, docs/formats/mlb.md): eight blocks at a time, one per lane,
-// so that every sum over a block is the written-out order of A1 and A2 and needs no sideways additions.
-// Scales are given as floats before any rounding to f16; src/quant stores them, refuses those that have no
-// place, and turns what is stored as zero into zero blocks.
+// so that a sum over a block adds whole vectors, in the order of A1 and A2. Scales are given as floats,
+// before they are rounded to f16. src/quant stores them, refuses those that are too large, and makes blocks
+// whose scale is stored as 0 zero.
 
 constexpr int kBlock = 32;
 
@@ -82,15 +82,14 @@ void quantize_q8(const float* x, size_t blocks, bool f16, uint8_t* q, float* d) 
   }
 }
 
-/// Eight blocks in the search: the weights, what their errors count, the products of both, and the halves
-/// that round a candidate's levels: all targets are negative, so an element's level has the same sign for
-/// every candidate.
+/// Eight blocks in the search: the weights x, the importance w of their errors, w * x, and the 0.5 of x's
+/// sign that rounds a level. It is the same for all candidates: all targets are negative, so an element's
+/// level has the same sign in each.
 struct Search {
   Blocks x, w, wx, half;
 };
 
-/// Element i's level of the candidate. |x * inverse| is at most 8.4 and a little, so only the upper end needs
-/// a clamp.
+/// Element i's level of the candidate. x * inverse is at least -8.41, so only the upper end needs a clamp.
 inline F q4_level(const Search& s, int i, F inverse) {
   return to_float(to_int(min(set1(7.0f), s.x.v[i] * inverse + s.half.v[i])));
 }
@@ -131,7 +130,7 @@ inline F error_of(const Search& s, const Blocks& levels, F d) {
   });
 }
 
-/// Weights of a block all zero (an importance times what underflowed): x * x in their place.
+/// Where all weights of a block are zero (they underflowed), x * x in their place.
 inline void replace_lost_weights(Blocks& w, const Blocks& x) {
   F any = set1(0.0f);
   for (int i = 0; i < kBlock; ++i) any = select(gt(w.v[i], set1(0.0f)), set1(1.0f), any);
@@ -139,9 +138,9 @@ inline void replace_lost_weights(Blocks& w, const Blocks& x) {
   for (int i = 0; i < kBlock; ++i) w.v[i] = select(some, w.v[i], x.v[i] * x.v[i]);
 }
 
-/// The best of 13 candidates per block. w: a weight per element, or null for x * x. A scale that came out NaN
-/// or infinite (weights near the end of float's range) is given as it is, for the caller to refuse; its
-/// nibbles then mean nothing.
+/// The best of 13 candidates per block. w: a weight per element, or null for x * x. Weights near the end of
+/// float's range may give a scale that is NaN or infinite. The caller refuses it; the block's nibbles then
+/// mean nothing.
 void quantize_q4_search(const float* x, const float* w, size_t blocks, uint8_t* q, float* d) {
   const F zero = set1(0.0f);
   for (size_t b = 0; b < blocks; b += kLanes) {
@@ -192,7 +191,7 @@ void quantize_q4_search(const float* x, const float* w, size_t blocks, uint8_t* 
   }
 }
 
-/// llama.cpp's rounding: d = largest / -8, levels from d as it is before any rounding to f16.
+/// llama.cpp's rounding: d = largest / -8. The levels follow from d before it is rounded to f16.
 void quantize_q4_round(const float* x, size_t blocks, uint8_t* q, float* d) {
   const F zero = set1(0.0f);
   for (size_t b = 0; b < blocks; b += kLanes) {

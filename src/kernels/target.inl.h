@@ -1,5 +1,5 @@
-// All algorithms on the instruction set whose primitives were included before. Included inside the target's
-// anonymous namespace, in this order: each file uses those above it.
+// All algorithms, on the primitives of an instruction set. Included after these, inside the target's
+// namespace.
 /// All lanes x, for F and W.
 template <class V>
 inline V set(float x) {
@@ -9,16 +9,16 @@ inline V set(float x) {
     return set1(x);
 }
 
-/// What is read next and is fetched meanwhile, a piece now and then between other work: more than memory
-/// gives at a time would fill the queue of outstanding lines, and the work would wait for it. Each line is
-/// asked for once, for looking for it again takes a place there, too.
-struct Ahead {
-  const uint8_t* at;  // the next line to ask for
-  const uint8_t* to;  // how far it should be by now
-  size_t piece;       // bytes
+/// Prefetches the bytes that are read next, a piece at a time between other work. All at once they would fill
+/// the core's queue of outstanding cache lines, and the work itself would wait for a place in it. A repeated
+/// prefetch takes a place too, so each line is requested once.
+struct Prefetcher {
+  const uint8_t* at;  // the next line to request
+  const uint8_t* to;  // the end of the current piece
+  size_t piece;       // bytes, rounded up: the last piece may end after `bytes`
 
-  /// `bytes` bytes in so many pieces of whole bytes, so that up to a byte a piece more is fetched.
-  Ahead(const uint8_t* from, size_t bytes, size_t pieces)
+  /// `bytes` bytes from `from` on, in as many pieces as fetch() will be called.
+  Prefetcher(const uint8_t* from, size_t bytes, size_t pieces)
       : at(from), to(from), piece(pieces == 0 ? 0 : (bytes + pieces - 1) / pieces) {}
 
   void fetch() {
@@ -35,7 +35,7 @@ struct Ahead {
 #include "kernels/quantize.inl.h"
 // clang-format on
 
-/// The instruction set's one export.
+/// The table that the target exports.
 constexpr Kernels table(const char* name) {
   return {
       .name = name,
@@ -63,6 +63,7 @@ constexpr Kernels table(const char* name) {
       .divide = divide,
       .causal_conv = causal_conv,
       .l2_norm = l2_norm,
+      .delta_gates = delta_gates,
       .delta_rule = delta_rule,
   };
 }

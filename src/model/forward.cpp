@@ -11,7 +11,7 @@ namespace {
 void embed(const Model& model, Context& context, Batch& batch) {
   const std::size_t dim = model.config().dim;
   for_rows(context, batch.n, [&](std::size_t row, int) {
-    context.kernels.dequantize_row(matrix(model.mlb().tok_emb), static_cast<std::size_t>(batch.tokens[row]),
+    context.kernels.dequantize_row(model.mlb().tok_emb, static_cast<std::size_t>(batch.tokens[row]),
                                    model.config().embed_scale, batch.x.data() + row * dim);
   });
 }

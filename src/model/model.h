@@ -42,9 +42,4 @@ class Model {
   RopeFrequencies rope_;
 };
 
-/// The view as kernels take it.
-inline Matrix matrix(const MatrixView& view) {
-  return {view.q, view.d, view.rows, view.cols, view.type == MatrixType::q4_0, view.d_f16};
-}
-
 }  // namespace krafla

@@ -13,23 +13,23 @@ constexpr std::size_t kGemmRows = 4;
 }  // namespace
 
 std::size_t multiply_scratch(const Context& context, std::size_t cols) {
-  return std::max(context.kernels.gemm_scratch(cols), context.near_bytes);
+  return std::max(context.kernels.gemm_scratch(cols), context.l2_budget);
 }
 
-void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_t r0, std::size_t r1,
+void multiply_rows(Context& context, int thread, const Matrix& w, std::size_t r0, std::size_t r1,
                    Activations in, std::size_t n, float* y, std::size_t y_stride, const std::uint8_t* next) {
   const Kernels& kernels = context.kernels;
   if (n >= kGemmRows) {
-    kernels.gemm(matrix(w), r0, r1, in.data, n, y, y_stride, context.scratch(thread),
+    kernels.gemm(w, r0, r1, in.data, n, y, y_stride, context.scratch(thread),
                  multiply_scratch(context, w.cols), next);
   } else {
     for (std::size_t i = 0; i < n; ++i)
-      kernels.gemv(matrix(w), r0, r1, in.data + i * in.stride, y + i * y_stride,
+      kernels.gemv(w, r0, r1, in.data + i * in.stride, y + i * y_stride,
                    i + 1 == n ? next : weights_at(w, r0));
   }
 }
 
-RowRanges::RowRanges(const MatrixView& w, std::size_t n, std::size_t threads)
+RowRanges::RowRanges(const Matrix& w, std::size_t n, std::size_t threads)
     : rows_(w.rows), shares_(2 * threads) {
   if (n >= kGemmRows) {
     first_ = 8 * kTileRows;

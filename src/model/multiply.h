@@ -18,7 +18,7 @@ struct Activations {
 
 /// y[row * y_stride + r] = bias[r] + W[r] · row.
 struct Product {
-  const MatrixView* w;
+  const Matrix* w;
   const float* bias;  // or null
   float* y;
   std::size_t y_stride;
@@ -26,14 +26,14 @@ struct Product {
 
 /// y[i * y_stride + r - r0] = W[r] · row i for rows [r0, r1) of w and all n activation rows, on the calling
 /// thread. next: the weights that it multiplies then, which are fetched meanwhile, or null.
-void multiply_rows(Context& context, int thread, const MatrixView& w, std::size_t r0, std::size_t r1,
+void multiply_rows(Context& context, int thread, const Matrix& w, std::size_t r0, std::size_t r1,
                    Activations in, std::size_t n, float* y, std::size_t y_stride, const std::uint8_t* next);
 
 /// Scratch bytes that multiply_rows() needs of each thread for matrices of up to `cols` columns.
 std::size_t multiply_scratch(const Context& context, std::size_t cols);
 
 /// Where row `row` of w begins in the file.
-inline const std::uint8_t* weights_at(const MatrixView& w, std::size_t row) {
+inline const std::uint8_t* weights_at(const Matrix& w, std::size_t row) {
   return w.q + row * (w.q_bytes() / w.rows);
 }
 
@@ -42,7 +42,7 @@ inline const std::uint8_t* weights_at(const MatrixView& w, std::size_t row) {
 /// row together fetch it once, and become smaller towards the end, so that the threads end together.
 class RowRanges {
  public:
-  RowRanges(const MatrixView& w, std::size_t n, std::size_t threads);
+  RowRanges(const Matrix& w, std::size_t n, std::size_t threads);
 
   struct Range {
     std::size_t begin, end;

@@ -47,7 +47,7 @@ void importance_weights(const float* x, float s2, std::span<const float> importa
 void store_scales(const QuantRule& rule, const float* scales, std::size_t blocks, std::uint8_t* q,
                   std::uint8_t* d, std::string_view name, std::size_t row) {
   const float limit = rule.d_f16 ? kF16Max : std::numeric_limits<float>::max();
-  const std::size_t block_bytes = quant_row_bytes(rule.q4, kQuantBlock);
+  const std::size_t block_bytes = quant_row_bytes(rule.type, kQuantBlock);
   for (std::size_t b = 0; b < blocks; ++b) {
     if (!(std::fabs(scales[b]) <= limit))
       fail(ML_E_FORMAT, "{} row {}: its weights need the scale {}; allowed: at most {}", name, row, scales[b],
@@ -55,7 +55,7 @@ void store_scales(const QuantRule& rule, const float* scales, std::size_t blocks
     const std::uint16_t half = rule.d_f16 ? float_to_f16(scales[b]) : std::uint16_t{0};
     const bool zero = rule.d_f16 ? (half & 0x7fffu) == 0 : scales[b] == 0;
     if (zero) {
-      std::memset(q + b * block_bytes, rule.q4 ? 0x88 : 0, block_bytes);
+      std::memset(q + b * block_bytes, rule.type == WeightType::q4_0 ? 0x88 : 0, block_bytes);
       std::memset(d + b * (rule.d_f16 ? 2 : 4), 0, rule.d_f16 ? 2 : 4);
     } else if (rule.d_f16) {
       std::memcpy(d + b * 2, &half, 2);
@@ -80,7 +80,7 @@ void quantize_rows(const Kernels& kernels, const QuantRule& rule, const float* x
   auto* d_bytes = static_cast<std::uint8_t*>(d);
   for (std::size_t r = 0; r < rows; ++r, x += cols) {
     refuse_not_finite(x, cols, name, first_row + r);
-    if (!rule.q4) {
+    if (rule.type == WeightType::q8_0) {
       kernels.quantize_q8(x, blocks, rule.d_f16, q, scales.data());
     } else if (rule.q4_rule == Q4Rule::round) {
       kernels.quantize_q4_round(x, blocks, q, scales.data());
@@ -92,15 +92,13 @@ void quantize_rows(const Kernels& kernels, const QuantRule& rule, const float* x
       kernels.quantize_q4_search(x, weights.empty() ? nullptr : weights.data(), blocks, q, scales.data());
     }
     store_scales(rule, scales.data(), blocks, q, d_bytes, name, first_row + r);
-    q += quant_row_bytes(rule.q4, cols);
+    q += quant_row_bytes(rule.type, cols);
     d_bytes += scale_row_bytes(rule.d_f16, cols);
   }
 }
 
-void dequantize_rows(const Kernels& kernels, bool q4, bool d_f16, const std::uint8_t* q, const void* d,
-                     std::size_t rows, std::size_t cols, float* out) {
-  const Matrix w{.q = q, .d = d, .rows = rows, .cols = cols, .q4 = q4, .d_f16 = d_f16};
-  for (std::size_t r = 0; r < rows; ++r) kernels.dequantize_row(w, r, 0, out + r * cols);
+void dequantize_rows(const Kernels& kernels, const Matrix& w, float* out) {
+  for (std::size_t r = 0; r < w.rows; ++r) kernels.dequantize_row(w, r, 0, out + r * w.cols);
 }
 
 std::vector<float> relative_importance(std::span<const double> sums, std::uint64_t tokens) {

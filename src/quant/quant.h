@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/matrix.h"
 #include "kernels/kernels.h"
 
 namespace krafla {
@@ -21,14 +22,16 @@ enum class Q4Rule { search, round };
 
 /// What to make of a matrix.
 struct QuantRule {
-  bool q4 = false;     // Q4_0, else Q8_0
+  WeightType type = WeightType::q8_0;
   bool d_f16 = false;  // scales stored as f16
   Q4Rule q4_rule = Q4Rule::search;
   std::span<const float> importance;  // of each input channel, for the search; empty: weights x * x
 };
 
 /// Bytes of one row's quants and of its scales.
-constexpr std::size_t quant_row_bytes(bool q4, std::size_t cols) { return q4 ? cols / 2 : cols; }
+constexpr std::size_t quant_row_bytes(WeightType type, std::size_t cols) {
+  return type == WeightType::q4_0 ? cols / 2 : cols;
+}
 constexpr std::size_t scale_row_bytes(bool d_f16, std::size_t cols) {
   return cols / kQuantBlock * (d_f16 ? 2 : 4);
 }
@@ -40,9 +43,8 @@ constexpr std::size_t scale_row_bytes(bool d_f16, std::size_t cols) {
 void quantize_rows(const Kernels& kernels, const QuantRule& rule, const float* x, std::size_t rows,
                    std::size_t cols, std::uint8_t* q, void* d, std::string_view name, std::size_t first_row);
 
-/// The weights, float(level) × float(d): rows × cols floats.
-void dequantize_rows(const Kernels& kernels, bool q4, bool d_f16, const std::uint8_t* q, const void* d,
-                     std::size_t rows, std::size_t cols, float* out);
+/// The weights of a matrix, float(level) × float(d): rows × cols floats.
+void dequantize_rows(const Kernels& kernels, const Matrix& w, float* out);
 
 /// The relative importance of channels from their sums of squares: each mean over the mean of all, at least
 /// 0.001. Float64 sums in ascending order, rounded once. The sums are finite, not negative and not all zero

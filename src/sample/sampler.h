@@ -1,23 +1,25 @@
 // A logit becomes the next token. Goal: the same logits, history, options and counters give the same token
-// everywhere, and no 150,000 candidates are sorted where a few will do. Non-goal, for now: grammars
-// (src/sample/constrain).
+// everywhere, and no 150,000 candidates are sorted where a few will do.
 //
 // The steps, in this order (that of transformers); each is skipped at its neutral value:
-//   1. logit_bias                  l + bias
-//   2. repetition_penalty          each distinct token of the window: l > 0 ? l / penalty : l * penalty
-//   3. frequency, presence         each distinct token of the window: l - (count * frequency + presence)
-//   4. temperature                 weights w = exp((l - max) / temperature), max the largest l of all; 0: the
-//   first candidate is taken (greedy)
-//   5. top_k                       the first k candidates
-//   6. top_p                       the shortest run of first candidates whose weights sum to at least top_p *
-//   (sum over the candidates left)
-//   7. min_p                       candidates with w >= min_p (the first one's w is 1)
-//   8. draw                        u = 53 random bits in [0, 1); the first candidate at which the running sum
-//   exceeds u * (sum over those left)
-// Candidates are ordered by (l descending, id ascending). l, w and steps 1 to 5 are floats, sums are doubles
-// of the float weights, added in the order of the candidates; but the sum of all of them, needed where top_k
-// is off, is added in the order of ids. Random words: Philox 4x32-10 with key (seed low, seed high), counter
-// (position, choice, draw, 0); u = (x0 >> 5) * 2^-27 + (x1 >> 6) * 2^-53.
+//   1. logit_bias            l + bias; then tokens that the mask rules out are -inf
+//   2. repetition_penalty    each distinct token of the window: l > 0 ? l / penalty : l * penalty
+//   3. frequency, presence   each distinct token of the window: l - (count * frequency + presence)
+//   4. temperature           weights w = exp((l - max) / temperature), max being the largest l; 0: greedy,
+//   the first
+//                            candidate is taken
+//   5. top_k                 the first k candidates
+//   6. top_p                 the shortest run of first candidates whose weights sum to at least top_p * (sum
+//   over the
+//                            candidates left)
+//   7. min_p                 candidates with w >= min_p (the first one's w is 1)
+//   8. draw                  u = 53 random bits in [0, 1); the first candidate at which the running sum
+//   exceeds
+//                            u * (sum over those left)
+// Candidates are ordered by (l descending, id ascending). l, w and steps 1 to 5 are floats. Sums are doubles
+// of the float weights, added in the order of the candidates; the sum of all of them, needed where top_k is
+// off, in the order of ids. Random words: Philox 4x32-10 with key (seed low, seed high), counter (position,
+// choice, draw, 0); u = (x0 >> 5) * 2^-27 + (x1 >> 6) * 2^-53.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +27,9 @@
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "sample/token_counts.h"
+#include "sample/token_mask.h"
 
 namespace krafla {
 
@@ -54,38 +59,21 @@ struct DrawCounter {
   std::uint32_t draw = 0;      // of several tokens drawn for one position
 };
 
-/// One per thread of sampling: it keeps its scratch memory, nothing else changes.
-class Sampler {
- public:
-  /// `vocab`: the tokenizer's number of tokens; logits beyond are never candidates. Checks the options as
-  /// above.
-  Sampler(SamplingOptions options, std::size_t vocab);
+/// Whether the options need TokenCounts.
+bool uses_penalties(const SamplingOptions& options);
 
-  /// The next token's id. `history`: the sequence so far, seen by the penalties; ids beyond the vocabulary
-  /// are ignored. ML_E_NUMERIC if a candidate's logit is NaN, the largest is +inf, or all are -inf. ML_E_ARG
-  /// if there is no candidate.
-  std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history,
-                      const DrawCounter& counter);
-
-  const SamplingOptions& options() const { return options_; }
-
- private:
-  void adjust(std::span<const float> logits, std::span<const std::int32_t> history);
-  void penalize(std::span<const std::int32_t> window);
-  std::int32_t best() const;
-  void select(std::size_t n);
-  float weight(std::size_t candidate) const;
-  double total() const;
-  std::size_t cut(double sum);
-  std::int32_t draw(std::size_t kept, double sum, const DrawCounter& counter);
-
-  SamplingOptions options_;
-  std::size_t vocab_;
-  float max_ = 0;
-  std::vector<float> logits_;              // adjusted, by id
-  std::vector<std::uint64_t> candidates_;  // keys, of which the first selected_ are final and sorted
-  std::size_t selected_ = 0;
-  std::vector<std::uint32_t> counts_;  // by id; all zero between calls
+/// Memory of a thread that samples, kept between calls.
+struct SampleScratch {
+  std::vector<float> logits;              // adjusted, by id
+  std::vector<std::uint64_t> candidates;  // keys in order
+  std::vector<std::uint64_t> mask;        // bits by id
 };
+
+/// The next token's id. `logits`: one for each token of the tokenizer's vocabulary (a model's padding rows
+/// are left out); `history`: the text so far, empty where no penalty is used; `mask`: null, or what may come
+/// next. ML_E_NUMERIC if a logit is NaN, the largest is +inf, or no token is left. ML_E_ARG if there are no
+/// logits.
+std::int32_t sample(const SamplingOptions& options, SampleScratch& scratch, std::span<const float> logits,
+                    const TokenCounts& history, const DrawCounter& counter, TokenMask* mask = nullptr);
 
 }  // namespace krafla

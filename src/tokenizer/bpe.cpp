@@ -11,14 +11,14 @@ namespace krafla {
 
 MergeTable::MergeTable(std::span<const MltMerge> merges, const std::vector<bool>& never)
     : size_(merges.size()) {
-  const std::size_t size = std::bit_ceil(
-      std::max<std::size_t>(merges.size() * 3 / 2, 64));  // at most two thirds full: short probes
+  // At most two thirds full, so that probes are short.
+  const std::size_t size = std::bit_ceil(std::max<std::size_t>(merges.size() * 3 / 2, 64));
   mask_ = size - 1;
   shift_ = 64 - std::countr_zero(size);
   entries_.resize(size);
   const std::size_t bits = size * 4;
   bit_shift_ = 64 - std::countr_zero(bits);
-  there_.resize(bits / 64);
+  filter_.resize(bits / 64);
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const MltMerge& m = merges[rank];
     const auto hash_of = [](const MltMerge& merge) {
@@ -29,7 +29,7 @@ MergeTable::MergeTable(std::span<const MltMerge> merges, const std::vector<bool>
     if (never[m.merged]) continue;
     const auto left = static_cast<std::int32_t>(m.left), right = static_cast<std::int32_t>(m.right);
     const std::uint64_t h = hash_of(m), bit = h >> bit_shift_;
-    there_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    filter_[bit / 64] |= std::uint64_t{1} << (bit % 64);
     std::size_t at = h >> shift_;
     while (entries_[at].left >= 0 && (entries_[at].left != left || entries_[at].right != right))
       at = (at + 1) & mask_;
@@ -42,14 +42,15 @@ std::size_t merge_symbols(const MergeTable& table, std::span<std::int32_t> symbo
 }
 
 std::size_t merge_by_scan(const MergeTable& table, std::span<std::int32_t> symbols, LastMerge* last) {
-  // rules[i] is for symbol i and the next one alive; a symbol that was merged into another has none.
-  std::array<MergeTable::Found, kShortPiece> rules;
+  // rules[i] is the rule of symbol i and the next remaining symbol. A symbol that was merged into the one
+  // before it has none.
+  std::array<MergeTable::Rule, kShortPiece> rules;
   std::array<std::uint8_t, kShortPiece> before, after;
   const std::size_t n = symbols.size();
   for (std::size_t i = 0; i < n; ++i) {
     before[i] = static_cast<std::uint8_t>(i - 1);  // before the first: 255
     after[i] = static_cast<std::uint8_t>(i + 1);   // after the last: n
-    rules[i] = i + 1 < n ? table.find(symbols[i], symbols[i + 1]) : MergeTable::Found{};
+    rules[i] = i + 1 < n ? table.find(symbols[i], symbols[i + 1]) : MergeTable::Rule{};
   }
   for (;;) {
     std::size_t best = 0;
@@ -66,7 +67,7 @@ std::size_t merge_by_scan(const MergeTable& table, std::span<std::int32_t> symbo
     rules[right] = {};
     after[best] = after[right];
     if (after[best] < n) before[after[best]] = static_cast<std::uint8_t>(best);
-    rules[best] = after[best] < n ? table.find(symbols[best], symbols[after[best]]) : MergeTable::Found{};
+    rules[best] = after[best] < n ? table.find(symbols[best], symbols[after[best]]) : MergeTable::Rule{};
     if (left < n) rules[left] = table.find(symbols[left], symbols[best]);
   }
   return static_cast<std::size_t>(std::remove(symbols.begin(), symbols.end(), -1) - symbols.begin());
@@ -78,9 +79,9 @@ std::size_t merge_by_heap(const MergeTable& table, std::span<std::int32_t> symbo
   };
   const auto n = static_cast<std::uint32_t>(symbols.size());
   std::vector<Link> links(n);
-  // A candidate is rank << 32 | position of its left symbol: the smallest is the next merge. One whose
-  // symbols have changed since is stale; it is found out by looking its pair up again, which keeps candidates
-  // small and the heap in the cache.
+  // A candidate is rank << 32 | position of its left symbol: the smallest is the next merge. A candidate is
+  // stale if its symbols have changed since. Looking up its pair again reveals that, so a candidate needs no
+  // copy of its symbols, and the heap fits in the cache.
   std::vector<std::uint64_t> candidates;
   candidates.reserve(n);
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -100,7 +101,7 @@ std::size_t merge_by_heap(const MergeTable& table, std::span<std::int32_t> symbo
     heap.pop();
     const std::uint32_t right = links[at].after;
     if (symbols[at] < 0 || right >= n) continue;
-    const MergeTable::Found rule = table.find(symbols[at], symbols[right]);
+    const MergeTable::Rule rule = table.find(symbols[at], symbols[right]);
     if (rule.rank != rank) continue;
     symbols[at] = rule.merged;
     symbols[right] = -1;  // gone

@@ -22,13 +22,13 @@ struct Composition {
 #include "tokenizer/nfc_tables.inc"
 
 constexpr std::size_t kBlockSize = 128;
-constexpr std::uint8_t kComposes = 254;  // the lowest value that is no combining class
-constexpr char32_t kFirstMark = 0x300;   // all below are inert
+constexpr std::uint8_t kComposes = 254;  // the lowest value that is not a combining class
+constexpr char32_t kFirstMark = 0x300;   // all code points below are inert
 constexpr char32_t kRawByte = 0x110000;  // + a byte that is not UTF-8
 constexpr char32_t kNothing = 0xFFFFFFFF;
 
-/// 0: inert, a character that starts anew: nothing before it composes or changes places with it, and alone it
-/// is in NFC.
+/// 0 for an inert character. Nothing before it composes or changes places with it, and by itself it is in
+/// NFC.
 std::uint8_t kind_of(char32_t code) {
   const std::size_t block = code / kBlockSize;
   return code < kFirstMark || block >= std::size(kNfcIndex)
@@ -41,7 +41,7 @@ std::uint8_t combining_class(char32_t code) {
   return kind < kComposes ? kind : 0;
 }
 
-// Hangul syllables are computed: lead, vowel and, at kTail + 0, no tail.
+// Hangul syllables are computed from a lead, a vowel and an optional tail; kTail + 0 means no tail.
 constexpr char32_t kSyllable = 0xAC00, kLead = 0x1100, kVowel = 0x1161, kTail = 0x11A7;
 constexpr char32_t kLeads = 19, kVowels = 21, kTails = 28, kSyllables = kLeads * kVowels * kTails;
 
@@ -54,7 +54,7 @@ void decompose(char32_t code, std::vector<char32_t>& out) {
     if (s % kTails != 0) out.push_back(kTail + s % kTails);
     return;
   }
-  // Only the first of the two may itself be made of others, at most twice.
+  // Only the first of the two characters may decompose further, at most twice.
   char32_t last[4];
   std::size_t n = 0;
   for (;;) {
@@ -81,7 +81,7 @@ char32_t compose(char32_t a, char32_t b) {
   return it != std::end(kCompositions) && it->first == a && it->second == b ? it->code : kNothing;
 }
 
-/// Marks behind a character come in ascending order of their class, those of one class as they were.
+/// Sorts the marks after each character by ascending class; marks of the same class keep their order.
 void reorder(std::vector<char32_t>& codes) {
   for (auto it = codes.begin(); it != codes.end();) {
     const auto first = std::find_if(it, codes.end(), [](char32_t c) { return combining_class(c) != 0; });
@@ -91,11 +91,11 @@ void reorder(std::vector<char32_t>& codes) {
   }
 }
 
-/// Composes in place: each character with the last one of class 0, unless one of its class or above stands
-/// between.
+/// Composes in place. Each character composes with the last character of class 0 before it, unless a
+/// character of the same or a higher class is between them.
 void compose(std::vector<char32_t>& codes) {
   std::size_t starter = codes.size(), kept = 0;
-  int between = -1;  // the class of what stands between, -1: nothing does
+  int between = -1;  // the class of the last character in between; -1: there is none
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const char32_t code = codes[i];
     const int cls = combining_class(code);
@@ -133,12 +133,12 @@ Char char_at(std::string_view text, std::size_t at) {
   return {c.code, c.length};
 }
 
-/// A stretch of text that may change: from an inert character (or the text's start) to the next.
+/// A stretch of text that may change: from an inert character (or the start of the text) to the next.
 struct Stretch {
   std::size_t begin, end;
 };
 
-/// The first stretch at or behind `from`, the start of a character; {size, size} if there is none.
+/// The first stretch at or after `from`, the start of a character; {size, size} if there is none.
 Stretch next_stretch(std::string_view text, std::size_t from) {
   std::size_t before = from, at = from;
   while (at < text.size()) {

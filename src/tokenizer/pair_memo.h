@@ -1,5 +1,6 @@
-// What was learned about pairs of tokens, for all threads and without locks: one word holds a pair and the
-// answer, so that whatever a thread reads is right; what another pair overwrites is learned again.
+// Remembers a yes or no for pairs of tokens. All threads share it without locks: one atomic word holds both a
+// pair and its answer, so a thread never reads an answer that belongs to another pair. Pairs may overwrite
+// each other; an overwritten answer is computed again.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@ class PairMemo {
  public:
   PairMemo() : words_(std::make_unique<std::atomic<std::uint64_t>[]>(std::size_t{1} << kBits)) {}
 
-  /// Ids are 0 or above.
+  /// The stored answer, or nothing. Ids are not negative.
   std::optional<bool> find(std::int32_t left, std::int32_t right) const {
     const std::uint64_t pair = pack(left, right), word = words_[slot(pair)].load(std::memory_order_relaxed);
     return (word | 1) == (pair | 1) ? std::optional((word & 1) != 0) : std::nullopt;
@@ -26,7 +27,7 @@ class PairMemo {
 
  private:
   static constexpr int kBits = 13;  // 64 KB
-  /// Never 0, which is the empty word; the lowest bit is left to the answer.
+  /// Never 0, because 0 is the empty word. The lowest bit is reserved for the answer.
   static std::uint64_t pack(std::int32_t left, std::int32_t right) {
     return (static_cast<std::uint64_t>(left) + 1) << 32 | static_cast<std::uint64_t>(right) << 1;
   }

@@ -8,8 +8,7 @@
 namespace krafla {
 namespace {
 
-/// How many of the first 8 bytes of `text`, which has as many, are ASCII letters: all 8 looked at in one
-/// word.
+/// How many ASCII letters `text`, of at least 8 bytes, begins with; at most 8. Tests 8 bytes in one word.
 std::size_t ascii_letters(const char* text) {
   constexpr std::uint64_t kEach = 0x0101010101010101u, kHigh = 0x80 * kEach;
   std::uint64_t bytes = 0;
@@ -22,8 +21,8 @@ std::size_t ascii_letters(const char* text) {
 }  // namespace
 
 Pretokenizer::Pretokenizer(const PretokenizeRules& rules) : rules_(rules) {
-  // A mark may be the Llama 3 regex's optional character before the letters; since it is a letter itself
-  // then, the match is the same.
+  // The Llama 3 regex allows one optional character before the letters, which may be a mark. With
+  // marks_are_letters the mark is a letter itself, so the match is the same.
   const Class mark = rules.marks_are_letters ? kLetter : kOther;
   by_class_ = {kOther, kLetter, kNumber, mark, kSpace, rules.split_digits ? kNumber : kOther};
   for (std::size_t c = 0; c < ascii_.size(); ++c)
@@ -75,7 +74,7 @@ std::size_t Pretokenizer::contraction(std::string_view text) const {
     case 'l': return letter(2) == 'l' ? 3 : 0;
     default: break;
   }
-  // U+017F (long s) equals s without case.
+  // Ignoring case, U+017F (long s) equals s.
   return !rules_.gpt2_regex && text.substr(1).starts_with("\xC5\xBF") ? 3 : 0;
 }
 
@@ -114,15 +113,14 @@ std::size_t Pretokenizer::next_llama3(std::string_view text) const {
   return whitespace(text);
 }
 
-/// \s*[\r\n]+ (Llama 3 only), \s+(?!\S), \s+ on a text that starts with white space.
+/// Matches \s*[\r\n]+ (Llama 3 only), \s+(?!\S) or \s+ on a text that begins with white space.
 std::size_t Pretokenizer::whitespace(std::string_view text) const {
   std::size_t at = 0, last = 0, after_newline = 0;
   bool at_end = true;
   while (at < text.size()) {
     const Char c = char_at(text, at);
     if (c.cls != kSpace && c.cls != kNewline) {
-      at_end =
-          c.cls == kNumber && rules_.split_digits;  // the text before a digit is matched as if it ended there
+      at_end = c.cls == kNumber && rules_.split_digits;  // split_digits ends the matched text before a digit
       break;
     }
     last = at;
@@ -130,7 +128,7 @@ std::size_t Pretokenizer::whitespace(std::string_view text) const {
     if (c.cls == kNewline) after_newline = at;
   }
   if (after_newline > 0) return after_newline;
-  return at_end || last == 0 ? at : last;  // the last space is left to what follows it
+  return at_end || last == 0 ? at : last;  // the last space belongs to the next piece
 }
 
 }  // namespace krafla

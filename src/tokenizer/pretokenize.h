@@ -1,6 +1,6 @@
-// Cuts text into pre-tokens: the pieces that byte-pair merging never joins. Each supported regular expression
-// is one hand-made scanner that gives exactly the regex's leftmost alternatives, without recursion and in
-// linear time.
+// Splits text into pre-tokens: merges never cross their boundaries. For each supported regular expression
+// there is a handwritten scanner, which returns exactly the regex's matches in linear time and without
+// recursion.
 //
 //   GPT-2:   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   Llama 3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
@@ -16,9 +16,9 @@ namespace krafla {
 
 struct PretokenizeRules {
   bool gpt2_regex = false;     // else the Llama 3 one
-  bool single_digits = false;  // \p{N} for \p{N}{1,3}; the GPT-2 regex has neither
-  bool split_digits = false;   // every numeric character is a piece, and the text around it is matched apart
-  bool marks_are_letters = false;  // [\p{L}\p{M}] for \p{L}
+  bool single_digits = false;  // \p{N} in place of \p{N}{1,3}; the GPT-2 regex has neither
+  bool split_digits = false;   // every numeric character is a piece; the text on both sides is matched apart
+  bool marks_are_letters = false;  // [\p{L}\p{M}] in place of \p{L}
 };
 
 /// Immutable and thread-safe.
@@ -26,13 +26,19 @@ class Pretokenizer {
  public:
   explicit Pretokenizer(const PretokenizeRules& rules);
 
-  /// The length of the first piece of `text`, which is not empty. Any bytes are legal: a byte that is not
-  /// UTF-8 is one character that is neither letter, number nor space. Called again with the rest, the total
-  /// time is linear.
+  /// The length of the first pre-token of `text`, which is not empty. Any bytes are legal: an invalid UTF-8
+  /// byte counts as a character that is neither letter, number nor space. Splitting a whole text with
+  /// repeated calls takes linear time.
   std::size_t next(std::string_view text) const;
 
  private:
-  enum Class : std::uint8_t { kOther, kLetter, kNumber, kSpace, kNewline };  // as this regex sees a character
+  enum Class : std::uint8_t {
+    kOther,
+    kLetter,
+    kNumber,
+    kSpace,
+    kNewline
+  };  // how the regex classifies a character
   struct Char {
     Class cls;
     std::uint8_t length;

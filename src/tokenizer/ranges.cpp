@@ -1,4 +1,4 @@
-// Where in the text ids come from: the bytes of the tokens are laid along the text they were made of.
+// Finds where in the text each id comes from, by aligning the bytes of the tokens with those of the text.
 #include <algorithm>
 
 #include "tokenizer/normalize.h"
@@ -8,7 +8,7 @@
 namespace krafla {
 namespace {
 
-/// What was encoded, and the range of the text that each of its bytes comes from.
+/// The bytes that were encoded, and for each of them the range of the text it comes from.
 struct Source {
   std::string bytes;
   std::vector<TextRange> ranges;
@@ -17,7 +17,7 @@ struct Source {
     bytes += piece;
     ranges.insert(ranges.end(), piece.size(), range);
   }
-  /// A part of the text that stayed as it was: a character is not taken apart.
+  /// Adds an unchanged part of the text, in which each byte comes from its whole character.
   void add_characters(std::string_view text, std::size_t at) {
     while (!text.empty()) {
       const Utf8Char c = read_utf8(text);
@@ -64,8 +64,8 @@ Source composed(std::string_view text) {
 
 }  // namespace
 
-/// Appends the ranges of `ids`, which are those of `text`, a part of the whole text from byte `at` on. Bytes
-/// that the vocabulary lacks are in no token and are passed over.
+/// Appends the ranges of `ids`, the encoding of `text`, which begins at byte `at` of the whole text. Bytes
+/// that the vocabulary lacks are in no token; they are skipped.
 void Tokenizer::find_ranges(std::string_view text, std::size_t at, std::span<const std::int32_t> ids,
                             std::vector<TextRange>& ranges) const {
   Source source;

@@ -38,8 +38,9 @@ PretokenizeRules rules(std::uint32_t flags) {
 
 }  // namespace
 
-// Merges that make a control token are left out: text equal to one is matched before merging, unless it is a
-// user's. Where no thread can be had, they are built when they are asked for.
+// Merges that produce a control token are left out. Text equal to a control token is matched before merging;
+// where it is not, it comes from a user and must not produce the token. If the system gives no thread, the
+// merge table is built when its future is read.
 Tokenizer::Start::Start(const Mlt& mlt, const std::optional<std::vector<std::int32_t>>& control_ids)
     : control(control_tokens(mlt, control_ids)),
       merges(std::async([this, &mlt] { return MergeTable(mlt.merges, control); })) {}
@@ -55,13 +56,13 @@ Tokenizer::Tokenizer(const Mlt& mlt, Start&& start)
       control_(start.control),
       vocabulary_(mlt, control_),
       added_(mlt, control_),
-      joints_(mlt, vocabulary_),
+      merge_boundaries_(mlt, vocabulary_),
       merges_(start.merges.get()),
       pretokenizer_(rules(mlt.flags)),
       byte_ids_(256, -1),
-      made_(std::make_unique<std::atomic<std::uint64_t>[]>(mlt.tokens.size())),
+      derivations_(std::make_unique<std::atomic<std::uint64_t>[]>(mlt.tokens.size())),
       character_ids_(std::make_unique<std::atomic<std::int32_t>[]>(0x10000)) {
-  for (std::size_t id = mlt.tokens.size(); id-- > 0;)  // the lowest id stays
+  for (std::size_t id = mlt.tokens.size(); id-- > 0;)  // the lowest id is kept
     if (sentencepiece_ && mlt.tokens[id].attr == kMltByte)
       byte_ids_[static_cast<std::uint8_t>(mlt.tokens[id].bytes[0])] = static_cast<std::int32_t>(id);
   for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
@@ -111,15 +112,16 @@ std::vector<std::vector<std::int32_t>> Tokenizer::encode_batch(ThreadPool& pool,
   return result;
 }
 
-/// The prefix: none, or before every text, or before the first one, unless it has one already (as the
-/// library's Metaspace does it).
+/// Whether a space is put before `text`: never, or before every text, or only before the first one if that
+/// does not begin with a space. This is what the library's Metaspace does.
 bool Tokenizer::puts_space_before(std::string_view text, bool at_start) const {
   if (!sentencepiece_ || (flags_ & kMltNoPrefix) != 0) return false;
   return (flags_ & kMltPrefixAtStart) == 0 ||
          (at_start && !text.starts_with(' ') && !text.starts_with(kMltSpace));
 }
 
-/// `text`, which is between added tokens, as its pieces are cut: itself, or what `buffer` then holds.
+/// `text`, which lies between added tokens, in the form that is split into pieces. The result is `text`
+/// itself or a view of `buffer`.
 std::string_view Tokenizer::normalize(std::string_view text, bool at_start, std::string& buffer) const {
   if (!sentencepiece_) return (flags_ & kMltNfc) != 0 ? to_nfc(text, buffer) : text;
   const bool prefix = puts_space_before(text, at_start);
@@ -133,7 +135,7 @@ void Tokenizer::encode_text(std::string_view text, bool at_start, std::string& b
                             std::vector<std::int32_t>& ids) const {
   if (text.empty()) return;
   text = normalize(text, at_start, buffer);
-  if (sentencepiece_) return encode_parts(text, ids);
+  if (sentencepiece_) return encode_segments(text, ids);
   std::array<Vocabulary::Key, 16> pieces;  // pre-tokens, prefetched
   while (!text.empty()) {
     std::size_t n = 0;
@@ -146,42 +148,42 @@ void Tokenizer::encode_text(std::string_view text, bool at_start, std::string& b
   }
 }
 
-/// A pre-token: a byte, a whole token, or what its parts are that no merge joins.
+/// Encodes a pre-token: as its one byte, as a whole token, or segment by segment.
 void Tokenizer::encode_piece(const Vocabulary::Key& key, std::vector<std::int32_t>& ids) const {
   const std::string_view piece = key.bytes;
-  if (piece.size() == 1) return encode_joined(piece, ids);
+  if (piece.size() == 1) return encode_segment(piece, ids);
   const std::int32_t id = vocabulary_.find(key);
-  if (id >= 0 && ((flags_ & kMltIgnoreMerges) != 0 || made(id).is_whole())) {
+  if (id >= 0 && ((flags_ & kMltIgnoreMerges) != 0 || derivation(id).is_reachable())) {
     ids.push_back(id);
     return;
   }
-  // A byte that the vocabulary lacks is dropped, and what stood around it may be joined.
+  // A byte that the vocabulary lacks is dropped. Then merges may join its neighbours, and no cut is safe.
   if (lacks_bytes_ && std::any_of(piece.begin(), piece.end(),
                                   [&](char c) { return byte_ids_[static_cast<std::uint8_t>(c)] < 0; }))
     return merge_piece(piece, ids);
-  encode_parts(piece, ids);
+  encode_segments(piece, ids);
 }
 
-void Tokenizer::encode_parts(std::string_view text, std::vector<std::int32_t>& ids) const {
+void Tokenizer::encode_segments(std::string_view text, std::vector<std::int32_t>& ids) const {
   for (std::size_t n = 0; !text.empty(); text.remove_prefix(n))
-    encode_joined(text.substr(0, n = joints_.next(text)), ids);
+    encode_segment(text.substr(0, n = merge_boundaries_.next(text)), ids);
 }
 
-void Tokenizer::encode_joined(std::string_view piece, std::vector<std::int32_t>& ids) const {
+void Tokenizer::encode_segment(std::string_view piece, std::vector<std::int32_t>& ids) const {
   if (piece.size() == 1) {
     if (const std::int32_t id = byte_ids_[static_cast<std::uint8_t>(piece[0])]; id >= 0) ids.push_back(id);
   } else if (const std::int32_t id = whole_token(piece); id >= 0) {
     ids.push_back(id);
-  } else if (!encode_by_longest(piece, ids)) {
+  } else if (!encode_greedily(piece, ids)) {
     merge_piece(piece, ids);
   }
 }
 
-/// The token that merging makes of all of `piece`, or -1.
+/// The token that merging makes of the whole `piece`, or -1.
 std::int32_t Tokenizer::whole_token(std::string_view piece) const {
   const auto find = [&] {
     const std::int32_t id = vocabulary_.find(piece);
-    return id >= 0 && made(id).is_whole() ? id : -1;
+    return id >= 0 && derivation(id).is_reachable() ? id : -1;
   };
   if (piece.size() != 3 || !is_ideograph(piece)) return find();
   std::atomic<std::int32_t>& known = character_ids_[read_utf8(piece).code];
@@ -193,13 +195,24 @@ std::int32_t Tokenizer::whole_token(std::string_view piece) const {
   return id;
 }
 
-/// Merging gives the one row of tokens that merging leaves alone two by two: a merge over the border of two
-/// tokens, were it the first of all, would also be made of the two alone, since what each becomes until then
-/// depends on neither's other neighbours. So any such row is the answer. The longest token at each place, if
-/// it stands apart from the one before it, finds it nearly always. Returns false, with nothing appended, when
+/// Encodes `piece` by trying the longest token first at each place. Returns false, with nothing appended, if
 /// that takes too many tries.
-bool Tokenizer::encode_by_longest(std::string_view piece, std::vector<std::int32_t>& ids) const {
-  if (sentencepiece_ && !joints_.whole_characters()) return false;
+///
+/// A token is reachable if merging its own bytes gives the token. Two tokens are a valid pair if merging the
+/// bytes of both gives exactly these two.
+///
+/// Lemma: if a piece is the concatenation of reachable tokens and all adjacent ones are valid pairs, merging
+/// the piece gives exactly these tokens.
+///
+/// Proof: suppose that some merge crosses the boundary of two tokens, and take the first such merge. Before
+/// it, each token was merged independently of its neighbours. Hence the same merge would take place if these
+/// two tokens were merged alone, and they would not be a valid pair. So no merge crosses a boundary. Then
+/// each token is merged by itself, and the result is the token, because it is reachable.
+///
+/// So any such sequence is the answer. The longest token that forms a valid pair with the token before it
+/// leads there nearly always; otherwise the search goes back by one token and tries a shorter one.
+bool Tokenizer::encode_greedily(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  if (sentencepiece_ && !merge_boundaries_.whole_characters()) return false;
   const std::size_t first = ids.size();
   std::size_t tries = 8 + piece.size() / 2;
   std::size_t below = SIZE_MAX;
@@ -214,7 +227,7 @@ bool Tokenizer::encode_by_longest(std::string_view piece, std::vector<std::int32
     } else if (before < 0 || tries == 0) {
       ids.resize(first);
       return false;
-    } else {  // a shorter token instead of the last one
+    } else {  // replace the last token by a shorter one
       --tries;
       below = vocabulary_.bytes(before).size();
       ids.pop_back();
@@ -224,17 +237,17 @@ bool Tokenizer::encode_by_longest(std::string_view piece, std::vector<std::int32
   return true;
 }
 
-/// The longest token at the start of `text` that is shorter than `below`, is what its bytes merge to and
-/// stands apart from the token `before` (-1: there is none), or -1.
+/// The longest reachable token at the start of `text` that is shorter than `below` bytes and forms a valid
+/// pair with the token `before` (-1: there is none); -1 if there is no such token. Counts down `tries`.
 std::int32_t Tokenizer::longest_token(std::string_view text, std::size_t below, std::int32_t before,
                                       std::size_t& tries) const {
   const auto fits = [&](std::int32_t id) {
-    if (id < 0 || !made(id).is_whole()) return false;
-    if (before < 0 || stand_apart(before, id)) return true;
+    if (id < 0 || !derivation(id).is_reachable()) return false;
+    if (before < 0 || is_valid_pair(before, id)) return true;
     tries -= tries > 0;
     return false;
   };
-  const std::size_t limit = std::min(text.size() + 1, below);  // lengths are below it
+  const std::size_t limit = std::min(text.size() + 1, below);  // the length is less
   if (limit > Vocabulary::kMinLength) {
     std::uint32_t lengths = vocabulary_.lengths(text);
     if (const std::size_t n = limit - Vocabulary::kMinLength; n < 32) lengths &= (1u << n) - 1;
@@ -252,57 +265,62 @@ std::int32_t Tokenizer::longest_token(std::string_view text, std::size_t below, 
   return -1;
 }
 
-/// Whether merging the bytes of two tokens, which each are what their bytes merge to, gives the two. Followed
-/// backwards: the merge made last of those at the border's two sides is undone, until a rule joins what then
-/// stands there, or nothing is left to undo. A rule counts if its rank comes before that of the merge undone
-/// last; it is that merge's own rule in "aa|a" (the left one comes first) or "a|aa" (the rule does).
-bool Tokenizer::stand_apart(std::int32_t left, std::int32_t right) const {
-  Made l = made(left), r = made(right);
-  if (!l.is_derived() || !r.is_derived()) return merge_apart(left, right);
-  std::int64_t limit = MergeTable::kNone;  // ranks below it come first
+/// Whether two reachable tokens are a valid pair: whether merging their bytes gives exactly these two.
+///
+/// Goes back in time from the two tokens. Each step undoes the later of the last merges of the two symbols at
+/// the boundary (at equal ranks the right one, because the leftmost merge comes first). If a rule joins the
+/// two symbols at the boundary and comes before the merge undone last, merging would have applied it, and the
+/// pair is invalid. If nothing is left to undo, the pair is valid.
+///
+/// At equal ranks the leftmost merge comes first again. In "aa|a" that is the left token's own merge, so the
+/// rule does not count; in "a|aa" it is the rule, so it counts.
+bool Tokenizer::is_valid_pair(std::int32_t left, std::int32_t right) const {
+  Derivation l = derivation(left), r = derivation(right);
+  if (!l.is_derived() || !r.is_derived()) return is_valid_pair_by_merging(left, right);
+  std::int64_t limit = MergeTable::kNone;  // rules of lower rank come before the merge undone last
   for (;;) {
     if (merges_.find(left, right).rank < limit) return false;
     if (l.rank() > r.rank()) {
       limit = l.rank();
-      l = made(left = l.right());
+      l = derivation(left = l.right());
     } else if (r.rank() >= 0) {
       limit = r.rank() + 1;
-      r = made(right = r.left());
+      r = derivation(right = r.left());
     } else {
       return true;
     }
   }
 }
 
-/// The same, found by merging: for the few tokens (runs of spaces) whose merges do not come in the order of
-/// their ranks.
-bool Tokenizer::merge_apart(std::int32_t left, std::int32_t right) const {
-  if (const std::optional<bool> known = apart_.find(left, right)) return *known;
+/// The same, found by merging both. For the few tokens, such as runs of spaces, whose merges do not come in
+/// ascending order of rank.
+bool Tokenizer::is_valid_pair_by_merging(std::int32_t left, std::int32_t right) const {
+  if (const std::optional<bool> known = pair_memo_.find(left, right)) return *known;
   std::string both;
   std::vector<std::int32_t> merged;
   merge_piece(both.append(vocabulary_.bytes(left)).append(vocabulary_.bytes(right)), merged);
   const bool apart = merged.size() == 2 && merged[0] == left && merged[1] == right;
-  apart_.store(left, right, apart);
+  pair_memo_.store(left, right, apart);
   return apart;
 }
 
-Tokenizer::Made::Made(const LastMerge& last) {
+Tokenizer::Derivation::Derivation(const LastMerge& last) {
   const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
   if (last.left < 0)
     word_ = kSymbol;
   else
     word_ = last.rising
                 ? (bits(last.rank) + 1) << (2 * kIdBits) | bits(last.left) << kIdBits | bits(last.right)
-                : bits(kWhole);
+                : bits(kReachable);
 }
 
-Tokenizer::Made Tokenizer::made(std::int32_t id) const {
-  const Made known = made_[static_cast<std::size_t>(id)].load(std::memory_order_relaxed);
-  return known.word() != Made::kUnknown ? known : learn(id);
+Tokenizer::Derivation Tokenizer::derivation(std::int32_t id) const {
+  const Derivation known = derivations_[static_cast<std::size_t>(id)].load(std::memory_order_relaxed);
+  return known.word() != Derivation::kUnknown ? known : derive(id);
 }
 
-Tokenizer::Made Tokenizer::learn(std::int32_t id) const {
-  Made result = Made::kBroken;
+Tokenizer::Derivation Tokenizer::derive(std::int32_t id) const {
+  Derivation result = Derivation::kUnreachable;
   const std::string_view bytes = vocabulary_.bytes(id);
   std::array<std::int32_t, 4 * kShortPiece> symbols;
   const std::size_t n = bytes.size() <= symbols.size() ? piece_symbols(bytes, symbols.data()) : SIZE_MAX;
@@ -310,18 +328,19 @@ Tokenizer::Made Tokenizer::learn(std::int32_t id) const {
     LastMerge last;
     const bool found = merge_by_scan(merges_, {symbols.data(), n}, &last) == 1 && symbols[0] == id;
     if (found)
-      result = vocab_size() <= (1u << Made::kIdBits) && merges_.size() < (1u << 22) - 1 ? Made(last)
-                                                                                        : Made(Made::kWhole);
+      result = vocab_size() <= (1u << Derivation::kIdBits) && merges_.size() < (1u << 22) - 1
+                   ? Derivation(last)
+                   : Derivation(Derivation::kReachable);
   } else {
     std::vector<std::int32_t> merged;
     merge_piece(bytes, merged);
-    if (merged.size() == 1 && merged[0] == id) result = Made::kWhole;
+    if (merged.size() == 1 && merged[0] == id) result = Derivation::kReachable;
   }
-  made_[static_cast<std::size_t>(id)].store(result.word(), std::memory_order_relaxed);
+  derivations_[static_cast<std::size_t>(id)].store(result.word(), std::memory_order_relaxed);
   return result;
 }
 
-/// The symbols that merging starts from; there are no more than bytes.
+/// Writes the symbols that merging `piece` starts from, and returns their number, at most one per byte.
 std::size_t Tokenizer::piece_symbols(std::string_view piece, std::int32_t* symbols) const {
   if (sentencepiece_) return character_symbols(piece, symbols);
   std::size_t n = 0;
@@ -342,8 +361,9 @@ void Tokenizer::merge_piece(std::string_view piece, std::vector<std::int32_t>& i
   ids.insert(ids.end(), symbols, symbols + n);
 }
 
-/// The tokens of the characters of `text`, or of their bytes where the vocabulary lacks the character; of
-/// neither, where it lacks one of those too. Returns how many; there are no more than bytes.
+/// Writes the tokens of the characters of `text`. A character that the vocabulary lacks becomes the tokens of
+/// its bytes; if one of these is missing too, the character is dropped. Returns the number of tokens, at most
+/// one per byte.
 std::size_t Tokenizer::character_symbols(std::string_view text, std::int32_t* symbols) const {
   std::size_t n = 0;
   while (!text.empty()) {

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kBlockSize = 128;
 
-/// The bytes that may follow a lead byte directly; those after it are always 80..BF.
+/// What follows a lead byte: the length of its character, and the range of the second byte. Further bytes are
+/// always 80..BF.
 struct Lead {
   std::uint8_t length, low, high;
 };
@@ -30,7 +31,7 @@ constexpr Lead lead(std::uint8_t byte) {
 
 CodePointClass code_point_class(char32_t code) {
   const std::size_t block = code / kBlockSize;
-  if (block >= std::size(kIndex))  // the table ends before plane 14, whose variation selectors are marks
+  if (block >= std::size(kIndex))  // the table ends before plane 14, where variation selectors are marks
     return code >= 0xE0100 && code <= 0xE01EF ? CodePointClass::kMark : CodePointClass::kOther;
   const std::uint8_t pair = kBlocks[(kIndex[block] * kBlockSize + code % kBlockSize) / 2];
   return static_cast<CodePointClass>(code % 2 == 0 ? pair & 15 : pair >> 4);

@@ -16,7 +16,8 @@ std::uint64_t load(const char* p) {
   return value;
 }
 
-/// The first 8 bytes (of fewer, all), distinct for distinct strings of one length up to 8. `s` is not empty.
+/// A word of the first 8 bytes, or of all bytes of a shorter string. Distinct strings of the same length up
+/// to 8 give distinct words. `s` is not empty.
 std::uint64_t head_of(std::string_view s) {
   const char* p = s.data();
   const std::size_t n = s.size();
@@ -25,12 +26,12 @@ std::uint64_t head_of(std::string_view s) {
   return load<std::uint8_t>(p) | load<std::uint8_t>(p + n / 2) << 8 | load<std::uint8_t>(p + n - 1) << 16;
 }
 
-/// The last 8 bytes; of strings that are all in their head, 0.
+/// A word of the last 8 bytes; 0 for strings that head_of() holds completely.
 std::uint64_t tail_of(std::string_view s) {
   return s.size() <= 8 ? 0 : load<std::uint64_t>(s.data() + s.size() - 8);
 }
 
-/// Nothing depends on its value but speed.
+/// Its value affects speed only, never a result.
 std::uint64_t hash(std::string_view s, std::uint64_t head, std::uint64_t tail) {
   std::uint64_t h = head * 0x9E3779B97F4A7C15u ^ (tail + s.size()) * 0xC2B2AE3D27D4EB4Fu;
   for (std::size_t i = 8; i + 8 < s.size(); i += 8)
@@ -61,11 +62,11 @@ Vocabulary::Vocabulary(const Mlt& mlt, const std::vector<bool>& control) {
       blob_ += token.bytes;
     offsets_.push_back(blob_.size());
   }
-  // At most two thirds full: short probes.
+  // At most two thirds full, so that probes are short.
   const std::size_t places = std::bit_ceil(std::max<std::size_t>(size() * 3 / 2 + 1, 2));
   index_.resize(places);
   shift_ = 64 - std::countr_zero(places);
-  there_.resize((std::size_t{1} << kThereBits) / 64);
+  filter_.resize((std::size_t{1} << kFilterBits) / 64);
   lengths_.resize(std::size_t{1} << kLengthsBits);
   constexpr std::size_t kAhead = 16;
   std::array<std::pair<Key, std::int32_t>, kAhead> waiting;  // prefetched
@@ -76,7 +77,7 @@ Vocabulary::Vocabulary(const Mlt& mlt, const std::vector<bool>& control) {
   };
   for (std::size_t i = 0; i < size(); ++i) {
     const MltToken& token = mlt.tokens[i];
-    // A space in a SentencePiece token is none: text has U+2581 for its spaces.
+    // Merging never produces a SentencePiece token with a literal space: text has U+2581 for its spaces.
     const bool reachable = sentencepiece ? !control[i] && token.attr != kMltByte &&
                                                token.bytes.find(' ') == std::string_view::npos
                                          : token.attr != kMltAdded;
@@ -94,8 +95,8 @@ Vocabulary::Key Vocabulary::key_of(std::string_view bytes) {
   return {bytes, head, tail, hash(bytes, head, tail)};
 }
 
-/// The place of `key`: its entry, or the free one it would take.
-std::size_t Vocabulary::place(const Key& key) const {
+/// The index of the entry of `key`, or of the free entry where it would be inserted.
+std::size_t Vocabulary::slot_of(const Key& key) const {
   for (std::size_t at = key.hash >> shift_;; at = (at + 1) & (index_.size() - 1)) {
     const Entry& e = index_[at];
     if (e.id < 0) return at;
@@ -107,11 +108,11 @@ std::size_t Vocabulary::place(const Key& key) const {
 
 void Vocabulary::insert(const Key& key, std::int32_t id) {
   const std::size_t length = key.bytes.size();
-  Entry& e = index_[place(key)];
-  if (e.id >= 0) return;  // the lower id stays
+  Entry& e = index_[slot_of(key)];
+  if (e.id >= 0) return;  // the lower id is kept
   e = {key.head, key.tail, static_cast<std::uint32_t>(length), id};
-  const std::size_t bit = key.hash >> (64 - kThereBits);
-  there_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+  const std::size_t bit = key.hash >> (64 - kFilterBits);
+  filter_[bit / 64] |= std::uint64_t{1} << (bit % 64);
   if (length >= kMinLength && length < kMinLength + 32)
     lengths_[lengths_slot(key.bytes)] |= 1u << (length - kMinLength);
   longest_ = std::max(longest_, length);

@@ -27,7 +27,7 @@ TEST(Convert, GivesTheOraclesBytesWithAnyThreads) {
       SCOPED_TRACE(entry["file"].get<std::string>() + " " + want.dump());
       ConvertOptions options;
       options.tokenizer = false;
-      options.storage.type = want["type"] == "q4_0" ? MatrixType::q4_0 : MatrixType::q8_0;
+      options.storage.type = want["type"] == "q4_0" ? WeightType::q4_0 : WeightType::q8_0;
       options.storage.scale_f16 = want["scales"] == "f16";
       options.q4_rule = want["rule"] == "round" ? Q4Rule::round : Q4Rule::search;
       for (const char* const* isa = kernel_names(); *isa != nullptr; ++isa) {

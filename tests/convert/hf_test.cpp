@@ -50,7 +50,12 @@ TEST(Rows, PicksNameTheSourcesRow) {
   EXPECT_EQ(both.source_row(1), 6u);
   EXPECT_EQ(only_row(pick_cols(pick_cols(numbered(1, 4), {3, 2, 1, 0}), {0, 0, 3})),
             (std::vector<float>{3, 3, 0}));
-  EXPECT_EQ(only_row(plus_one(numbered(1, 3))), (std::vector<float>{1, 2, 3}));
+  const MlbHeader plain{.dim = 3, .n_heads = 1};
+  const auto with_norms = [&](std::string_view target) {
+    return only_row(from_halves_norms_plus_one(numbered(1, 3), plain, *find_mlb_tensor(target)));
+  };
+  EXPECT_EQ(with_norms("ffn_norm"), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(with_norms("lnorm"), (std::vector<float>{0, 1, 2}));
 }
 
 TEST(HuggingFace, EveryModelTypeHasAFamily) {
@@ -82,7 +87,7 @@ TEST(HuggingFace, ConvertsWithAnyKernelsAndThreads) {
       options.kernels = find_kernels(*isa);
       if (options.kernels == nullptr) continue;
       options.threads = threads;
-      options.storage.type = MatrixType::q4_0;
+      options.storage.type = WeightType::q4_0;
       const ConvertSummary s = convert_model(data_path("checkpoints/qwen3_5"), folder.file("x"), options);
       EXPECT_FALSE(std::filesystem::exists(s.paths.mlt));  // the folder has no tokenizer
       EXPECT_FALSE(s.notes.empty());

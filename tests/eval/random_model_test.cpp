@@ -15,11 +15,11 @@
 namespace krafla {
 namespace {
 
-ModelSize size_of(const ModelShape& shape, MatrixType type) {
+ModelSize size_of(const ModelShape& shape, WeightType type) {
   return model_size(shape.header(type), shape.flags(), shape.name);
 }
 
-Model make(const char* name, MatrixType type, ThreadPool& threads) {
+Model make(const char* name, WeightType type, ThreadPool& threads) {
   const ModelShape& shape = find_shape(name);
   return random_model(shape.header(type), shape.flags(), name, threads);
 }
@@ -35,7 +35,7 @@ TEST(RandomModel, ShapesHaveThePublishedNumberOfParameters) {
   for (const ModelShape& shape : model_shapes()) {
     const auto found = published.find(shape.name);
     if (found != published.end()) {
-      EXPECT_EQ(size_of(shape, MatrixType::q8_0).parameters, found->second) << shape.name;
+      EXPECT_EQ(size_of(shape, WeightType::q8_0).parameters, found->second) << shape.name;
     } else {
       EXPECT_STREQ(shape.name, "qwen3.5-0.8b");  // published with its vision part
     }
@@ -44,8 +44,8 @@ TEST(RandomModel, ShapesHaveThePublishedNumberOfParameters) {
 
 TEST(RandomModel, FourBitsTakeAboutHalfOfEight) {
   for (const ModelShape& shape : model_shapes()) {
-    const auto q8 = static_cast<double>(size_of(shape, MatrixType::q8_0).bytes),
-               q4 = static_cast<double>(size_of(shape, MatrixType::q4_0).bytes);
+    const auto q8 = static_cast<double>(size_of(shape, WeightType::q8_0).bytes),
+               q4 = static_cast<double>(size_of(shape, WeightType::q4_0).bytes);
     EXPECT_NEAR(q4 / q8, 4.5 / 8.5, 0.02) << shape.name;
   }
 }
@@ -63,7 +63,7 @@ TEST(RandomModel, UnknownShapesAreNamedWithThoseThereAre) {
 
 TEST(RandomModel, TheSameBytesWithAnyThreads) {
   ThreadPool one(1), three(3);
-  for (const MatrixType type : {MatrixType::q8_0, MatrixType::q4_0}) {
+  for (const WeightType type : {WeightType::q8_0, WeightType::q4_0}) {
     const Model a = make("smollm2-135m", type, one), b = make("smollm2-135m", type, three);
     EXPECT_EQ(a.bytes().size(), size_of(find_shape("smollm2-135m"), type).bytes);
     EXPECT_TRUE(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end()));
@@ -76,7 +76,7 @@ TEST(RandomModel, TheSameBytesWithAnyThreads) {
 
 TEST(RandomModel, ItsLogitsAreNumbersAndDiffer) {
   Context context(choose_kernels(nullptr), 2);
-  const Model model = make("smollm2-135m", MatrixType::q4_0, context.threads);
+  const Model model = make("smollm2-135m", WeightType::q4_0, context.threads);
   const std::int32_t ids[] = {1, 2, 3};
   all_logits(model, context, KvType::f16, ids, 3, [](std::span<const float> row) {
     EXPECT_FALSE(has_nan(row));

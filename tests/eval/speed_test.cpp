@@ -29,7 +29,7 @@ struct Tiny {
                   .sliding_window = window};
     const auto matrix = [](std::size_t rows, std::size_t cols) {
       static const std::uint8_t byte = 0;
-      return MatrixView{MatrixType::q8_0, rows, cols, &byte, &byte, true};
+      return Matrix{WeightType::q8_0, rows, cols, &byte, &byte, true};
     };
     for (int i = 0; i < 2; ++i) {
       MlbLayer layer;
@@ -111,11 +111,11 @@ TEST(Speed, ThePeakCountsItsMultiplyAdds) {
   for (const char* const* name = kernel_names(); *name != nullptr; ++name) {
     const Kernels* kernels = find_kernels(*name);
     if (kernels == nullptr) continue;
-    for (const bool q4 : {false, true}) {
-      const std::size_t one = kernels->multiply_add_peak(q4, 1);
+    for (const WeightType type : {WeightType::q8_0, WeightType::q4_0}) {
+      const std::size_t one = kernels->multiply_add_peak(type, 1);
       EXPECT_GT(one, 0u) << *name;
       EXPECT_EQ(one % (16 * 32), 0u) << *name;
-      EXPECT_EQ(kernels->multiply_add_peak(q4, 9), 9 * one) << *name;
+      EXPECT_EQ(kernels->multiply_add_peak(type, 9), 9 * one) << *name;
     }
   }
 }

@@ -86,6 +86,26 @@ void rewrite(Bytes file, const std::string& name, const std::string& to) {
   writer.commit();
 }
 
+TEST(Mlb, TheTableSaysWhatATensorIs) {
+  for (const MlbTensor& t : mlb_tensors()) {
+    EXPECT_EQ(find_mlb_tensor(t.name), &t) << t.name;  // no name twice
+    const bool matrix = std::holds_alternative<Matrix MlbLayer::*>(t.view);
+    EXPECT_EQ(t.slot.has_value(), matrix) << t.name;
+    EXPECT_EQ(
+        t.in_layer() || t.q8_class == kClassEmb || t.q8_class == kClassCls || t.kind != MlbKind::quantized,
+        true)
+        << t.name;
+  }
+  EXPECT_EQ(find_mlb_tensor("wx"), nullptr);
+  const MlbTensor& wg = *find_mlb_tensor("wg");
+  EXPECT_EQ(std::get<Matrix MlbLayer::*>(wg.view), &MlbLayer::wg);
+  EXPECT_EQ(wg.q8_class, kClassQk);
+  EXPECT_EQ(wg.slot, MliSlot::qkv);
+  EXPECT_FALSE(wg.rotated);
+  EXPECT_TRUE(find_mlb_tensor("wq")->rotated);
+  EXPECT_EQ(find_mlb_tensor("lb")->q8_class, kClassNone);
+}
+
 TEST(Mlb, WriterGivesTheSameBytes) {
   const TemporaryFolder folder;
   int canonical = 0;

@@ -1,4 +1,5 @@
-"""Tiny models of every family but Llama as make_gguf.py writes them: headers, keys, and a .mlb's tensors turned back into a GGUF's."""
+"""Tiny models of every family but Llama for make_gguf.py: headers, keys, and the conversion of a .mlb's
+tensors back to those of a GGUF."""
 import numpy as np
 
 HALVES = ("qwen2", "qwen3", "qwen35", "gemma2", "gemma3")  # q and k rows as Hugging Face has them
@@ -85,7 +86,7 @@ FAMILIES = {
     ),
     "gemma3_full": ("gemma3", GEMMA | dict(n_layers=1, qk_norm=1, sliding_window=0), None, []),
 }
-# The scale of the 27B models is known by their number of layers.
+# The attention scale of the 27B models follows from their number of layers.
 BIG = {
     "gemma2_27b": ("gemma2", 46, [1, 0] * 23, dict(attn_softcap=50.0, final_softcap=30.0)),
     "gemma3_27b": ("gemma3", 62, [3, 3, 3, 3, 3, 0] * 10 + [3, 3], dict(qk_norm=1, rope_local_theta=10000.0)),

@@ -1,8 +1,10 @@
-"""A Hugging Face checkpoint as the GGUF file that llama.cpp's converter would write of it, weights as F32, F16 or BF16.
+"""Writes a Hugging Face checkpoint as a GGUF file, as llama.cpp's converter would, with weights as F32, F16
+or BF16.
 
-For the tests: `krafla convert` of the twin must give the .mlb that hf.py and mlb.py make of the checkpoint itself, but for what a
-GGUF cannot say (expected()). Facts (names of keys and tensors, what is done to rows) are those of llama.cpp's conversion scripts and of
-its loaders; no code is shared with them or with the engine. numpy only; there is no tokenizer in the file.
+For the tests: `krafla convert` of the twin must give the .mlb that hf.py and mlb.py make of the checkpoint
+itself, except for what a GGUF does not store (see expected()). The names of keys and tensors and the order of
+rows are those of llama.cpp's conversion scripts and loaders. No code is shared with them or with the engine.
+The file has no tokenizer. Needs only numpy.
 """
 import math
 from pathlib import Path
@@ -277,8 +279,8 @@ def write_split(folder, prefix, count):
 
 
 def expected(folder):
-    """hf.load, changed to what the twin says: a GGUF has no windows of Mistral, Qwen and SmolLM3, no mscale of yarn, no scale of Gemma's
-    scores and no list of SmolLM3's layers without RoPE."""
+    """hf.load, without what the twin lacks: a GGUF does not store the windows of Mistral, Qwen and SmolLM3,
+    yarn's mscale, Gemma's attention scale and the list of SmolLM3's layers without RoPE."""
     c, model = hf.Config(folder), hf.load(folder)
     h = model.header
     if c.family in ("mistral", "qwen2", "qwen3"):

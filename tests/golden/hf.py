@@ -1,8 +1,9 @@
-"""Reads a Hugging Face checkpoint (config.json + safetensors) into what a .mlb holds: header, layer flags, tensors.
+"""Reads a Hugging Face checkpoint (config.json + safetensors) into the contents of a .mlb: header, layer
+flags, tensors.
 
-An independent second opinion on `krafla convert`: numpy only, no shared code. Whatever the format cannot express is
-refused by name, never dropped: a key of config.json that changes the result, and every tensor of the text model that
-nobody asked for.
+An independent reference for `krafla convert`: it shares no code with it and needs only numpy. Whatever the
+format cannot express is refused by name, never dropped. That includes keys of config.json that change the
+result, and unused tensors of the text model.
 """
 import json
 import math
@@ -115,7 +116,8 @@ class Checkpoint:
         return array
 
     def refuse_leftovers(self):
-        """Every tensor that was not read must be one of another modality, or RoPE's table of frequencies."""
+        """Raises Refused for an unread tensor, unless it belongs to another modality or is RoPE's table of
+        frequencies."""
         left = [name for name in self.where if name not in self.used]
         left = [
             name for name in left if not name.startswith(IGNORED_PREFIXES) and not name.endswith(".inv_freq")
@@ -139,8 +141,8 @@ def _decode(raw, dtype, name):
 
 
 class Config:
-    """Keys of config.json: of the text part of a nested one, else of the whole, else the family's default.
-    A null counts as given."""
+    """Looks up keys of config.json: in its text_config if there is one, else in the whole; a missing key has
+    the family's default. A null is not missing."""
 
     def __init__(self, folder):
         outer = json.loads((Path(folder) / "config.json").read_text())
@@ -166,7 +168,8 @@ class Config:
 
 
 def rope_settings(c):
-    """(global dict, local dict): every spelling of RoPE's settings, each with rope_theta and rope_type filled in."""
+    """(global dict, local dict): every spelling of RoPE's settings, each with rope_theta and rope_type filled
+    in."""
     given = c.get("rope_scaling") or c.get("rope_parameters") or {}  # both: as transformers 5 has it
     full, local = dict(given), {}
     if "full_attention" in given or "sliding_attention" in given:  # transformers 5: one dict per layer type
@@ -308,7 +311,7 @@ def flags_of(c):
 
 
 def refuse_config(c):
-    """What the header cannot express, by name."""
+    """Refuses by name what the header cannot express."""
     if c.family != "qwen2" and c.get("attention_bias", False):
         raise Refused("attention_bias: the format has no bias on o_proj")
     if c.get("mlp_bias", False):
@@ -384,8 +387,8 @@ def header_fields(c):
 
 
 def interleave(x, head_dim, rot):
-    """Rows of heads from rotate-half order to interleaved pairs: of each head's first rot rows, new row 2i is old row i
-    and new row 2i+1 is old row i + rot/2."""
+    """Rows of heads from rotate-half order to interleaved pairs: of each head's first rot rows, new row 2i is
+    old row i and new row 2i+1 is old row i + rot/2."""
     order = np.arange(head_dim)
     order[0:rot:2], order[1:rot:2] = np.arange(rot // 2), np.arange(rot // 2) + rot // 2
     heads = x.reshape(-1, head_dim, *x.shape[1:])
@@ -393,7 +396,8 @@ def interleave(x, head_dim, rot):
 
 
 def attention_tensors(read, h, c, prefix):
-    """A full or sliding layer's projections, biases and q/k norms; read(name, shape) gives a float32 array."""
+    """A full or sliding layer's projections, biases and q/k norms; read(name, shape) gives a float32
+    array."""
     q_rows = h.q_dim * (2 if h.attn_gate else 1)
     q, out = read(prefix + "q_proj.weight", (q_rows, h.dim)), {}
     if h.attn_gate:  # per head: head_dim rows of query, then head_dim rows of gate
@@ -455,8 +459,8 @@ def layer_tensors(ckpt, h, c, prefix, linear):
 
 
 def classifier(ckpt, c, embedding):
-    """The lm_head, or None where the embedding serves as one: what the file holds wins over the config, so an lm_head that
-    is the embedding bit for bit is not stored a second time, whatever the config says."""
+    """The lm_head, or None if the embedding is the classifier. The tensors take precedence over the config:
+    an lm_head that equals the embedding bit for bit is not stored again, whatever the config says."""
     names = ("lm_head.weight", "language_model.lm_head.weight", "model.lm_head.weight")
     heads = [name for name in names if name in ckpt]
     if not heads:
@@ -468,8 +472,8 @@ def classifier(ckpt, c, embedding):
 
 
 def load(folder):
-    """HF folder -> object with header (mlb.Header, wtype 0), layer_flags (uint8 [n_layers], zeros when not needed) and
-    tensors (float32, by .mlb name)."""
+    """HF folder -> object with header (mlb.Header, wtype 0), layer_flags (uint8 [n_layers], zeros when not
+    needed) and tensors (float32, by .mlb name)."""
     import mlb
 
     c, ckpt = Config(folder), Checkpoint(folder)

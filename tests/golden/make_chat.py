@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/data/chat/*.json: small templates for each thing the language has, as Jinja2 renders them (chat_cases.py), and
-tests/data/chat_smollm.json from a TOKENIZER_CONFIG.json: conversations in SmolLM2's own template.
+"""Writes tests/data/chat/*.json: small templates for each feature of the language, rendered by Jinja2
+(chat_cases.py), and tests/data/chat_smollm.json from a TOKENIZER_CONFIG.json: conversations in SmolLM2's own
+template.
 
     build/venv/bin/python tests/golden/make_chat.py [TOKENIZER_CONFIG.json]        (needs jinja2)
 """
@@ -57,61 +58,75 @@ FILES = {
     "statements": [
         (
             "if",
-            "{% if n > 5 %}big{% elif n %}small{% else %}none{% endif %}|{% if e %}x{% elif nil %}y{% else %}z{% endif %}",
+            "{% if n > 5 %}big{% elif n %}small{% else %}none{% endif %}|{% if e %}x{% elif nil %}"
+            "y{% else %}z{% endif %}",
         ),
         (
             "if nested",
-            "{% for x in l %}{% if x == 1 %}one{% elif x in [2, 3] %}{% if x == 2 %}two{% else %}three{% endif %}{% endif %},{% endfor %}",
+            "{% for x in l %}{% if x == 1 %}one{% elif x in [2, 3] %}{% if x == 2 %}two{% else %}"
+            "three{% endif %}{% endif %},{% endfor %}",
         ),
         (
             "for",
-            "{% for x in l %}{{ x }}{% endfor %}{% for x in [] %}a{% else %}empty{% endfor %}{% for x in nothing %}a{% else %}none{% endfor %}",
+            "{% for x in l %}{{ x }}{% endfor %}{% for x in [] %}a{% else %}empty{% endfor %}"
+            "{% for x in nothing %}a{% else %}none{% endfor %}",
         ),
         (
             "for pairs",
-            "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for (a, (b, c)) in [(1, (2, 3))] %}{{ a + b + c }}{% endfor %}",
+            "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for (a, (b, c)) in [(1, (2, 3))] %}"
+            "{{ a + b + c }}{% endfor %}",
         ),
         (
             "for if",
-            "{% for x in many if x % 3 == 0 %}{{ loop.index }}/{{ loop.length }}:{{ x }} {% endfor %}{% for x in l if x > 9 %}a{% else %}no{% endfor %}",
+            "{% for x in many if x % 3 == 0 %}{{ loop.index }}/{{ loop.length }}:{{ x }} {% endfor %}"
+            "{% for x in l if x > 9 %}a{% else %}no{% endfor %}",
         ),
         ("for text", "{% for c in uni %}[{{ c }}]{% endfor %}{% for k in d %}{{ k }}{% endfor %}"),
         (
             "break",
-            "{% for x in many %}{% if x == 2 %}{% continue %}{% endif %}{% if x > 4 %}{% break %}{% endif %}{{ x }}{% endfor %}",
+            "{% for x in many %}{% if x == 2 %}{% continue %}{% endif %}{% if x > 4 %}{% break %}{% endif %}"
+            "{{ x }}{% endfor %}",
         ),
         (
             "break inner",
-            "{% for x in l %}{% for y in l %}{% if y == 1 %}{% break %}{% endif %}{{ x }}{{ y }} {% endfor %}{% endfor %}",
+            "{% for x in l %}{% for y in l %}{% if y == 1 %}{% break %}{% endif %}"
+            "{{ x }}{{ y }} {% endfor %}{% endfor %}",
         ),
         (
             "set",
-            "{% set a = 1 %}{% set b, c = 2, 'x' %}{{ a }}{{ b }}{{ c }}{% set a = a + 1 %}{{ a }}{% set d2 = 1, 2 %}{{ d2 }}",
+            "{% set a = 1 %}{% set b, c = 2, 'x' %}{{ a }}{{ b }}{{ c }}{% set a = a + 1 %}"
+            "{{ a }}{% set d2 = 1, 2 %}{{ d2 }}",
         ),
         (
             "set scope",
-            "{% set a = 1 %}{% for x in l %}{% set a = x %}{{ a }}{% endfor %}{{ a }}{% if yes %}{% set a = 9 %}{% endif %}{{ a }}",
+            "{% set a = 1 %}{% for x in l %}{% set a = x %}{{ a }}{% endfor %}{{ a }}{% if yes %}"
+            "{% set a = 9 %}{% endif %}{{ a }}",
         ),
         (
             "set block",
-            "{% set a %}x{{ n }}  {% endset %}[{{ a }}]{% set b | upper | trim %} y{{ n }} {% endset %}[{{ b }}]",
+            "{% set a %}x{{ n }}  {% endset %}[{{ a }}]{% set b | upper | trim %} y{{ n }} {% endset %}"
+            "[{{ b }}]",
         ),
         (
             "namespace",
-            "{% set ns = namespace(a=1, b='x') %}{% for x in l %}{% set ns.a = ns.a + x %}{% endfor %}{{ ns.a }}{{ ns.b }}{{ ns.c is defined }}",
+            "{% set ns = namespace(a=1, b='x') %}{% for x in l %}{% set ns.a = ns.a + x %}{% endfor %}"
+            "{{ ns.a }}{{ ns.b }}{{ ns.c is defined }}",
         ),
         (
             "with",
-            "{% with a = 1, b = n %}{{ a }}{{ b }}{% endwith %}{{ a is defined }}{% with %}{% set q2 = 1 %}{{ q2 }}{% endwith %}{{ q2 is defined }}",
+            "{% with a = 1, b = n %}{{ a }}{{ b }}{% endwith %}{{ a is defined }}{% with %}{% set q2 = 1 %}"
+            "{{ q2 }}{% endwith %}{{ q2 is defined }}",
         ),
         ("filter block", "{% filter upper | replace('B', '-') %}ab{{ 'c' }}{% endfilter %}"),
         (
             "macro",
-            "{% macro m(a, b=2, c=n) %}{{ a }}-{{ b }}-{{ c }};{% endmacro %}{{ m(1) }}{{ m(1, 3) }}{{ m(c=5, a=4) }}{{ m() }}{{ m.name }}{{ m.arguments }}",
+            "{% macro m(a, b=2, c=n) %}{{ a }}-{{ b }}-{{ c }};{% endmacro %}"
+            "{{ m(1) }}{{ m(1, 3) }}{{ m(c=5, a=4) }}{{ m() }}{{ m.name }}{{ m.arguments }}",
         ),
         (
             "macro scope",
-            "{% set g = 'g' %}{% macro m() %}{{ g }}{{ x }}{% endmacro %}{% for x in l %}{{ m() }}{% endfor %}",
+            "{% set g = 'g' %}{% macro m() %}{{ g }}{{ x }}{% endmacro %}{% for x in l %}"
+            "{{ m() }}{% endfor %}",
         ),
         (
             "macro varargs",
@@ -123,7 +138,8 @@ FILES = {
         ),
         (
             "macro of macro",
-            "{% macro a(x) %}<{{ x }}>{% endmacro %}{% macro b(x) %}{{ a(x) }}{{ a(x) | upper }}{% endmacro %}{{ b('q') ~ b('r') }}",
+            "{% macro a(x) %}<{{ x }}>{% endmacro %}{% macro b(x) %}"
+            "{{ a(x) }}{{ a(x) | upper }}{% endmacro %}{{ b('q') ~ b('r') }}",
         ),
         (
             "call",
@@ -131,7 +147,8 @@ FILES = {
         ),
         (
             "call arguments",
-            "{% macro m() %}{% for x in l %}{{ caller(x, x * 2) }}{% endfor %}{% endmacro %}{% call(a, b=0) m() %}({{ a }} {{ b }}){% endcall %}",
+            "{% macro m() %}{% for x in l %}{{ caller(x, x * 2) }}{% endfor %}{% endmacro %}"
+            "{% call(a, b=0) m() %}({{ a }} {{ b }}){% endcall %}",
         ),
         ("generation", "a{% generation %}b{% set c = 1 %}{{ c }}{% endgeneration %}{{ c is defined }}"),
         ("print", "{% print 1, n %}"),
@@ -143,22 +160,27 @@ FILES = {
         ),
         (
             "cycler",
-            "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.reset() }}{{ c.current }}",
+            "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ "
+            "c.reset() }}{{ c.current }}",
         ),
         ("joiner", "{% set j = joiner('; ') %}{% for x in l %}{{ j() }}{{ x }}{% endfor %}"),
         (
             "soft filter",
-            "{% if no %}{{ n | nofilter }}{% endif %}{{ 1 if yes else n | nofilter }}{% if no %}{{ n is notest }}{% endif %}ok",
+            "{% if no %}{{ n | nofilter }}{% endif %}{{ 1 if yes else n | nofilter }}{% if no %}"
+            "{{ n is notest }}{% endif %}ok",
         ),
         ("dict call", "{{ dict(a=1, b=2) }}{{ dict([('x', 1)]) }}{{ dict(d, z=1) | length }}"),
         (
             "many keys",
-            "{% set d = dict(range(40) | batch(2), a=1, b=2) %}{{ d[4] }}{{ d[4.0] }}{{ d[5] }}{{ d[true] }}{{ d.a }}{{ d['b'] }}"
-            "{% set e = dict(d, a=3) %}{{ e.a }}{{ e[38] }}{{ d == dict(d) }}{{ d == e }}{{ 40 in d }}{{ 38 in d }}{{ e }}",
+            "{% set d = dict(range(40) | batch(2), a=1, b=2) %}{{ d[4] }}{{ d[4.0] }}{{ d[5] }}{{ d[true] }}"
+            "{{ d.a }}{{ d['b'] }}"
+            "{% set e = dict(d, a=3) %}{{ e.a }}{{ e[38] }}{{ d == dict(d) }}{{ d == e }}{{ 40 in d }}{{ 38 "
+            "in d }}{{ e }}",
         ),
         (
             "many members",
-            "{% set ns = namespace(dict(range(40) | map('string') | batch(2)), x=1) %}{% set ns.x = 5 %}{% set ns.y = 6 %}"
+            "{% set ns = namespace(dict(range(40) | map('string') | batch(2)), x=1) %}{% set ns.x = 5 %}"
+            "{% set ns.y = 6 %}"
             "{{ ns.x }}{{ ns.y }}{{ ns['38'] }}",
         ),
         (
@@ -170,14 +192,17 @@ FILES = {
     "loop": [
         (
             "all",
-            "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}"
-            "{{ loop.depth0 }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.previtem is defined }}{{ loop.nextitem is defined }};{% endfor %}",
+            "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ "
+            "loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}"
+            "{{ loop.depth0 }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.previtem is defined }}{{ "
+            "loop.nextitem is defined }};{% endfor %}",
         ),
         ("cycle", "{% for x in many[:5] %}{{ loop.cycle('a', 'b', 'c') }}{% endfor %}"),
         ("changed", "{% for r in rows %}{{ loop.changed(r.k) }}{{ loop.changed(r.k, r.v) }} {% endfor %}"),
         (
             "outer",
-            "{% for x in l %}{% set outer = loop %}{% for y in l %}{{ outer.index }}{{ loop.index }} {% endfor %}{% endfor %}",
+            "{% for x in l %}{% set outer = loop %}{% for y in l %}"
+            "{{ outer.index }}{{ loop.index }} {% endfor %}{% endfor %}",
         ),
         ("generator", "{% for x in l | map('string') %}{{ loop.index }}{{ loop.last }}{{ x }}{% endfor %}"),
     ],
@@ -512,7 +537,8 @@ FILES = {
     + [
         (
             "symbol tests",
-            "{{ [1, 2, 3] | select('==', 2) | list }}{{ [1, 2, 3] | select('<', 2) | list }}{{ [1, 2] | select('!=', 2) | list }}",
+            "{{ [1, 2, 3] | select('==', 2) | list }}{{ [1, 2, 3] | select('<', 2) | list }}{{ [1, 2] | "
+            "select('!=', 2) | list }}",
         )
     ],
     "methods": expressions(

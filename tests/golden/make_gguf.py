@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/data/gguf: tiny GGUF files with what must come of them (manifest.json).
+"""Writes tests/data/gguf: tiny GGUF files, with the expected results in manifest.json.
 
-Good files hold one small Llama in each readable tensor type and in variants of RoPE, heads and biases; the manifest has the
-FNV-1a hash of the .mlb that tools/mlb.py makes of the same values. Bad files break the format ("parse") or ask for something that
-.mlb does not hold ("plan"); the manifest has status and words of the message. The GGUF writer and the block readers here
-are the test's own, from the format's description, and share no code with the engine.
+Good files hold one small Llama in each readable tensor type and in variants of RoPE, heads and biases; the
+manifest has the FNV-1a hash of the .mlb that tools/mlb.py makes of the same values. Bad files break the
+format ("parse") or ask for something that .mlb does not hold ("plan"); the manifest has the status and parts
+of the message. The GGUF writer and the block readers here follow the format's description and share no code
+with the engine.
 """
 import json
 import math
@@ -28,7 +29,7 @@ U8, U16, I32, U32, F32_V, BOOL, STRING, ARRAY, U64 = 0, 2, 5, 4, 6, 7, 8, 9, 10
 FORMAT, SHAPE, UNSUPPORTED = "ML_E_FORMAT", "ML_E_SHAPE", "ML_E_UNSUPPORTED"
 
 
-# --- writing GGUF -----------------------------------------------------------------------------------------------------
+# --- writing GGUF -------------------------------------------------------------------------------------------
 
 
 def text(s):
@@ -68,7 +69,8 @@ def tensor_info(name, dims, kind, offset):
 
 
 def gguf(keys, tensors, version=3, alignment=32, n_tensors=None, n_keys=None, infos=None):
-    """keys: (key, value) pairs; tensors: (name, dims, type, bytes). infos overrides the tensor infos (bytes)."""
+    """keys: (key, value) pairs; tensors: (name, dims, type, bytes). infos overrides the tensor infos
+    (bytes)."""
     head = b"GGUF" + struct.pack(
         "<IQQ",
         version,
@@ -84,7 +86,7 @@ def gguf(keys, tensors, version=3, alignment=32, n_tensors=None, n_keys=None, in
     return head + b"\0" * (-len(head) % alignment) + body
 
 
-# --- tensor types: float32 -> bytes, and the values those bytes mean ---------------------------------------------------
+# --- tensor types: float32 -> bytes, and the values those bytes mean ----------------------------------------
 
 
 def encode(kind, w):
@@ -122,7 +124,7 @@ def encode(kind, w):
     return b"".join(s + p.tobytes() for s, p in zip(scales, packed)), values.reshape(w.shape)
 
 
-# --- good files -------------------------------------------------------------------------------------------------------
+# --- good files ---------------------------------------------------------------------------------------------
 
 NAMES = {
     "tok_emb": "token_embd.weight",
@@ -224,7 +226,8 @@ def model(fields, kind, more_keys=(), more_tensors=(), scale=1.0):
 
 
 def family_model(arch, fields, flags, more_keys, kind=Q4_0):
-    """The same for any family, its flags, and last the tensors as a list. Blocks of 32 stay whole in every reordering."""
+    """The same for any family, its flags, and last the tensors as a list. Blocks of 32 stay whole in every
+    reordering."""
     h = mlb.Header(**(BASE | fields | {"layer_flags": int(flags is not None)}))
     values = mlb.random_tensors(h, flags, seed=7)
     tensors, read = [], {}
@@ -374,7 +377,7 @@ def good_files(folder):
     return entries
 
 
-# --- bad files --------------------------------------------------------------------------------------------------------
+# --- bad files ----------------------------------------------------------------------------------------------
 
 
 def bad_parse():
@@ -544,7 +547,8 @@ def bad_plan():
 
 
 def bad_families():
-    """The same for what only some families have; tests/python/test_gguf.py writes them when it needs them."""
+    """The same for features of single families; tests/python/test_gguf.py writes these files when it needs
+    them."""
     out = {}
 
     def case(name, family, status, mentions, changes=(), drop=(), tensor=None):

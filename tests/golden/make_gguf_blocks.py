@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/data/gguf_blocks.json: random blocks of ggml's tensor types and the floats they mean, by the PyPI package gguf.
+"""Writes tests/data/gguf_blocks.json: random blocks of ggml's tensor types and their values, computed by the
+PyPI package gguf.
 
-An independent source for dequantize_row. Needs `pip install gguf` (made with 0.19.0); nothing at test time does.
+An independent reference for dequantize_row. Needs `pip install gguf` (written with 0.19.0); the tests do not.
 """
 import json
 from pathlib import Path

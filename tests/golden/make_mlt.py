@@ -3,8 +3,8 @@
 
     python3 tests/golden/make_mlt.py tokenizer.json OUT.mlt [--bos ID] [--eos ID] [--flags SUM]
 
-An independent second way beside the engine's own converters: the pre-tokenizer is stated by the caller (--flags, see
-docs/formats), nothing is guessed but ignore_merges. Needs no packages (tools/mlt.py packs the file).
+Independent of the engine's converters: the caller states the pre-tokenizer (--flags, see docs/formats), and
+only ignore_merges is derived from the file. Needs no packages (tools/mlt.py writes the file).
 """
 import argparse
 import json
@@ -16,7 +16,8 @@ from mlt import ADDED, BYTE_LEVEL, Tokenizer, write_mlt  # noqa: E402
 
 
 def printable_to_byte():
-    """GPT-2's table: the printable Latin-1 characters stand for themselves, the other bytes for U+0100, U+0101, ..."""
+    """GPT-2's table: the printable Latin-1 characters stand for themselves, the other bytes for U+0100,
+    U+0101, ..."""
     own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = [b for b in range(256) if b not in own]
     return {**{chr(b): b for b in own}, **{chr(0x100 + i): b for i, b in enumerate(rest)}}

@@ -3,11 +3,11 @@
 
     make_models.py --checkpoints DIR [--out DIR] [--only NAME ...]
 
-Two kinds of models: quantized copies of tiny checkpoints (with the golden logits of their 7-token prompt beside them),
-and random models for header features and odd shapes no checkpoint has. oracle.json maps each file to
-{"verify": digest of `krafla verify`, "prompts": [{"ids", "kv", "fnv1a64"}, ...],
-"nan"?: true when some logits are NaN}; all digests are those of `tools/ref_forward.py --contract`.
-With --only, other files and their entries stay as they are.
+Two kinds of models: quantized copies of tiny checkpoints (with the golden logits of their 7-token prompt
+beside them), and random models for header features and odd shapes no checkpoint has. oracle.json maps each
+file to {"verify": digest of `krafla verify`, "prompts": [{"ids", "kv", "fnv1a64"}, ...], "nan"?: true when
+some logits are NaN}; all digests are those of `tools/ref_forward.py --contract`. With --only, other files and
+their entries stay as they are.
 """
 import argparse
 import json
@@ -78,7 +78,8 @@ def shape(dim, layers, heads, kv_heads, head_dim, hidden, vocab, **more):
 RANDOM = {
     # one block per row, one head, the smallest vocabulary; Q4_0 with f32 scales
     "tiny-q4": (shape(32, 1, 1, 1, 32, 32, 3, max_seq=100) | Q4, None, 1),
-    # head_dim 6 (q_dim 96), one kv head, 3 blocks per row, a vocabulary that is no multiple of 8, a context of 70
+    # head_dim 6 (q_dim 96), one kv head, 3 blocks per row, a vocabulary that is no multiple of 8, a context
+    # of 70
     "head6-q8": (shape(32, 2, 16, 1, 6, 96, 77, max_seq=70) | TIED | Q8, None, 2),
     # head_dim 20 and biases, 9 blocks per row in w2: the ninth goes to lane 0 again
     "head20-bias-q4": (shape(32, 2, 8, 2, 20, 288, 50, qkv_bias=1) | Q4 | F16, None, 3),
@@ -105,7 +106,8 @@ RANDOM = {
         [1, 0, 1],
         4,
     ),
-    # Gemma 3: q/k norms, local base without scaling, linear scaling on the full layer; a window longer than a page
+    # Gemma 3: q/k norms, local base without scaling, linear scaling on the full layer; a window longer than a
+    # page
     "gemma3-like-q8": (
         shape(
             32,
@@ -137,7 +139,8 @@ RANDOM = {
         [0, 4, 5],
         6,
     ),
-    # Qwen3.5's attention layers alone: gate, partial rotation, q/k norms; yarn; a window of one position; mixed classes
+    # Qwen3.5's attention layers alone: gate, partial rotation, q/k norms; yarn; a window of one position;
+    # mixed classes
     "gate-yarn-q4": (
         shape(64, 2, 2, 1, 32, 32, 33, rot_dim=12, attn_gate=1, qk_norm=1, sliding_window=1)
         | YARN
@@ -187,7 +190,8 @@ RANDOM = {
         [8, 8],
         10,
     ),
-    # no other layers; one value head a key head, dk below dv, no history: a convolution of one tap; values not q_dim
+    # no other layers; one value head a key head, dk below dv, no history: a convolution of one tap; values
+    # not q_dim
     "linear-only-q8": (
         shape(32, 3, 1, 1, 32, 32, 37, lin_k_heads=4, lin_v_heads=4, lin_k_dim=5, lin_v_dim=24, lin_conv=1)
         | TIED
@@ -196,7 +200,8 @@ RANDOM = {
         [8, 8, 8],
         12,
     ),
-    # one key head for four value heads of 72: three slices, the last of one vector; channels not a multiple of 8
+    # one key head for four value heads of 72: three slices, the last of one vector; channels not a multiple
+    # of 8
     "linear-wide-q4": (
         shape(
             32,
@@ -246,13 +251,15 @@ RANDOM = {
         [1, 8, 0],
         14,
     ),
-    # an infinite scale in the embedding of token 5: NaN logits while the windows still see it, finite before and after
+    # an infinite scale in the embedding of token 5: NaN logits while the windows still see it, finite before
+    # and after
     "nan-q4": (shape(32, 2, 2, 1, 16, 32, 97, sliding_window=4) | Q4, None, 11),
 }
 
 
 def quantized_copy(source, out, name):
-    """A checkpoint as .mlb, and the golden logits of its prompt 1; returns the prompts the oracle answers."""
+    """Writes a checkpoint as a .mlb, with the golden logits of its prompt 1. Returns the prompts of the
+    oracle."""
     checkpoint, changes, _ = CHECKPOINTS[name]
     model = hf.load(source / checkpoint)
     mlb.write(out / f"{name}.mlb", replace(model.header, **changes), model.layer_flags, model.tensors)
@@ -277,7 +284,7 @@ def random_model(out, name):
 
 
 def oracle_entry(path, prompts, kv_types):
-    """What the engine must say about one file; prompt i is asked with each KV type."""
+    """The expected results for one file; prompt i is evaluated with each KV type."""
     model = mlb.read(path)
     entry = {"verify": ref.verify_digest(model), "prompts": []}
     for kv in kv_types:
@@ -290,7 +297,7 @@ def oracle_entry(path, prompts, kv_types):
 
 
 def write_oracle(path, oracle):
-    """One file of the table a line, so that diffs can be read."""
+    """Writes one line per file, so that diffs are readable."""
     lines = [f"{json.dumps(name)}: {json.dumps(oracle[name])}" for name in sorted(oracle)]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/data/quant: rows of floats and the blocks tools/quantize.py makes of them, for the C++ to match bit for bit.
+"""Writes tests/data/quant: rows of floats and the blocks that tools/quantize.py makes of them. The C++ code
+must match them bit for bit.
 
-inputs.bin: [rows, cols] float32; importance.bin: [cols] float32; expected.bin: for each entry of cases.json, in order, the quants
-of all rows and then their scales.
+inputs.bin: [rows, cols] float32; importance.bin: [cols] float32; expected.bin: for each entry of cases.json,
+in order, the quants of all rows and then their scales.
 """
 import json
 import sys
@@ -19,7 +20,8 @@ COLS = 288  # nine blocks: one beyond a vector of eight
 
 
 def rows():
-    """Rows that tempt: ordinary weights, sizes from denormal to huge, ties, halves, spikes, blocks of different sizes."""
+    """Difficult rows: ordinary weights, sizes from denormal to huge, ties, halves, spikes, blocks of
+    different sizes."""
     rng = np.random.RandomState(5)
     normal = rng.standard_normal((16, COLS)).astype(np.float32)
     out = [

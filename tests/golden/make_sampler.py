@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/sampler.json: tokens that src/sample must choose, computed from the description in sampler.h with numpy by sorting everything.
+"""Writes tests/data/sampler.json: the tokens that src/sample must choose, computed in numpy from the
+description in sampler.h, by sorting all candidates.
 
     python3 tests/golden/make_sampler.py        (needs numpy)
 """

@@ -1,6 +1,8 @@
-"""Random tiny Hugging Face checkpoints of every family: shapes, patterns of layers, RoPE scalings and spellings drawn from a seed.
+"""Random tiny Hugging Face checkpoints of every family: shapes, patterns of layers, RoPE scalings and
+spellings drawn from a seed.
 
-For the tests: `krafla convert` must make of them what hf.py and mlb.py make, and the engine must compute what the oracle does.
+For the tests: `krafla convert` must give the same bytes as hf.py and mlb.py, and the engine the same bits as
+the oracle.
 """
 import json
 import math
@@ -168,7 +170,8 @@ def own_settings(r, c):
 
 
 def rope_settings(r, c):
-    """rope_theta and scaling in the old spelling (type or rope_type) or in transformers 5's (flat or per layer type)."""
+    """rope_theta and scaling in the old spelling (type or rope_type) or in transformers 5's (flat or per
+    layer type)."""
     theta, s, old = r.choice((10000, 500000.0, 100)), scaling(r), r.random() < 0.5
     more = {}
     if c["model_type"] == "qwen3_5_text":
@@ -303,7 +306,8 @@ def write_file(path, entries):
 
 
 def write(folder, seed):
-    """The checkpoint of a seed in an empty folder: one to three files of one or mixed types, half of them nested. Gives its config."""
+    """Writes the checkpoint of a seed to an empty folder: one to three files of one or mixed types; half of
+    the configs are nested. Returns the config."""
     c, r = config(seed)
     types, parts, nested = (
         r.choice((("F32",), ("BF16",), ("F16",), ("F32", "BF16", "F16"))),

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Compares krafla's encoding and decoding with the `tokenizers` library's: every code point c as "a" + c + "b", and random strings of mixed categories.
+"""Compares krafla's encoding and decoding with the `tokenizers` library's: every code point c as "a" + c +
+"b", and random strings of mixed categories.
 
-Not one of the tests, for it takes minutes a vocabulary; kinds of strings that ever differed stand in tests/data/tokenizers/corpus.jsonl.
-Run it after changes of src/tokenizer, with bench/tokenizer_requirements.txt installed: KRAFLA=build/release/krafla sweep_tokenizers.py [--strings N] [NAME...]
+This is not a test, because it takes minutes per vocabulary. Strings that once differed are in
+tests/data/tokenizers/corpus.jsonl. Run it after changes of src/tokenizer, with
+bench/tokenizer_requirements.txt installed: KRAFLA=build/release/krafla sweep_tokenizers.py [--strings N]
+[NAME...]
 """
 
 import argparse
@@ -23,7 +26,7 @@ os.environ.setdefault("KRAFLA", str(ROOT / "build/release/krafla"))
 from test_model_tokenizers import KRAFLA, NAMES, fetch  # noqa: E402
 
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-# What regexes, normalizers and prefix rules treat in their own ways.
+# Characters that regexes, normalizers or prefix rules treat specially.
 COMMON = [
     " ",
     "  ",

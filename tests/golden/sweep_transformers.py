@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Compares transformers itself with the project's readers, oracle and program, on random tiny checkpoints of every family.
+"""Compares transformers itself with the project's readers, oracle and program, on random tiny checkpoints of
+every family.
 
     KRAFLA=build/release/krafla VENV/bin/python tests/golden/sweep_transformers.py FIRST LAST [--write FOLDER]
 
-For each seed of random_checkpoint.py: transformers' logits in float64 must be those of `ref_forward.py` on the unquantized weights (1e-3);
-`krafla convert` must give hf.py's and mlb.py's bytes, from the folder and from its GGUF twin; `krafla logits` the oracle's bits.
---write keeps each checkpoint with golden.npz (prompt0, logits0) and twin.gguf. Needs `pip install torch transformers`; no test does.
+For each seed of random_checkpoint.py: transformers' logits in float64 must be those of `ref_forward.py` on
+the unquantized weights (1e-3); `krafla convert` must give hf.py's and mlb.py's bytes, from the folder and
+from its GGUF twin; `krafla logits` the oracle's bits. --write keeps each checkpoint with golden.npz (prompt0,
+logits0) and twin.gguf. Needs `pip install torch transformers`; no test does.
 """
 import argparse
 import json
@@ -63,7 +65,7 @@ def golden(folder, ids):
 
 
 def check_program(folder, work, model, ids, seed):
-    """The program's bytes and bits, both types."""
+    """Checks the program's bytes and bits, in both types."""
     family, kv = hf.Config(folder).family, ("f16", "f32", "q8_0")[seed % 3]
     (work / "ids.json").write_text(json.dumps(ids))
     for q4, kind in enumerate(("q8_0", "q4_0")):
@@ -100,7 +102,8 @@ def check_program(folder, work, model, ids, seed):
 
 
 def check_twin(folder, work):
-    """Header and layer flags from the twin; test_gguf.py compares all bytes. What a GGUF does not hold is skipped."""
+    """Checks header and layer flags from the twin (test_gguf.py compares all bytes). What a GGUF does not
+    store is skipped."""
     model = gguf_twin.expected(folder)
     h, family = model.header, hf.Config(folder).family
     if (
@@ -161,7 +164,7 @@ def main():
     for seed in range(args.first, args.last):
         try:
             print(seed, *sweep(seed, args.write), flush=True)
-        except Exception as e:  # whatever it is, the other seeds count too
+        except Exception as e:  # report any error and continue with the other seeds
             bad += 1
             print(seed, "FAILED", random_checkpoint.config(seed)[0], f"{type(e).__name__}: {e}", flush=True)
     print(f"{args.last - args.first} checkpoints, {bad} failed")

@@ -106,15 +106,15 @@ std::vector<std::uint8_t> scales(Random& random, std::size_t count, bool f16) {
   return bytes;
 }
 
-void sum_matrices(const Kernels& k, bool q4, Sum& sum) {
+void sum_matrices(const Kernels& k, WeightType type, Sum& sum) {
   Random random;
   for (const std::size_t cols : {32u, 96u, 256u, 608u})
     for (const bool f16 : {false, true})
       for (const bool nasty : {false, true}) {
         const std::size_t rows = 37, n = 7, stride = k.activation_bytes(cols);
-        const std::vector<std::uint8_t> q = random.bytes(rows * cols / (q4 ? 2 : 1)),
+        const std::vector<std::uint8_t> q = random.bytes(rows * cols / (type == WeightType::q4_0 ? 2 : 1)),
                                         d = scales(random, rows * cols / 32, f16);
-        const Matrix w{q.data(), d.data(), rows, cols, q4, f16};
+        const Matrix w{type, rows, cols, q.data(), d.data(), f16};
         Aligned acts(stride * n), scratch(k.gemm_scratch(cols));
         std::vector<float> y(rows), ys(n * rows), row(cols);
         for (std::size_t t = 0; t < n; ++t) {
@@ -128,8 +128,8 @@ void sum_matrices(const Kernels& k, bool q4, Sum& sum) {
         sum.add(row);
       }
 }
-void sum_q8_0(const Kernels& k, Sum& sum) { sum_matrices(k, false, sum); }
-void sum_q4_0(const Kernels& k, Sum& sum) { sum_matrices(k, true, sum); }
+void sum_q8_0(const Kernels& k, Sum& sum) { sum_matrices(k, WeightType::q8_0, sum); }
+void sum_q4_0(const Kernels& k, Sum& sum) { sum_matrices(k, WeightType::q4_0, sum); }
 
 void sum_quantizing(const Kernels& k, Sum& sum) {
   Random random;
@@ -238,6 +238,13 @@ void sum_linear(const Kernels& k, Sum& sum) {
     for (std::size_t p = 0; p < count; ++p)
       for (std::size_t c = channels; c < stride; ++c) y[p * stride + c] = 0;  // the padding is anything
     sum.add(y);
+  }
+  for (const std::size_t heads : {4u, 16u, 301u}) {
+    std::vector<float> beta = random.numbers(heads, 100, true), decay = random.numbers(heads, 20, true);
+    const std::vector<float> A_log = random.numbers(heads, 5, true), dt_bias = random.numbers(heads, 5, true);
+    k.delta_gates({heads, beta.data(), decay.data(), A_log.data(), dt_bias.data()});
+    sum.add(beta);
+    sum.add(decay);
   }
   for (const std::size_t width : {5u, 16u, 32u}) {
     const std::size_t count = 5, dk = 24, stride = 2 * dk + width, padded = (width + 7) / 8 * 8;

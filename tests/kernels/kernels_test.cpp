@@ -69,8 +69,9 @@ struct TestMatrix {
   Matrix view;
   std::vector<std::uint8_t> q, d;
 
-  TestMatrix(std::size_t rows, std::size_t cols, bool q4, bool f16, std::mt19937& rng, bool nasty = false)
-      : q(rows * cols / (q4 ? 2 : 1) + 1), d(rows * cols / 32 * (f16 ? 2 : 4) + 4) {
+  TestMatrix(std::size_t rows, std::size_t cols, WeightType type, bool f16, std::mt19937& rng,
+             bool nasty = false)
+      : q(rows * cols / (type == WeightType::q4_0 ? 2 : 1) + 1), d(rows * cols / 32 * (f16 ? 2 : 4) + 4) {
     for (auto& byte : q) byte = static_cast<std::uint8_t>(rng());
     std::normal_distribution<float> normal(0, 0.01f);
     for (std::size_t i = 0; i < rows * cols / 32; ++i) {
@@ -86,12 +87,12 @@ struct TestMatrix {
         std::memcpy(d.data() + 4 + 4 * i, &scale, 4);
       }
     }
-    view = {q.data() + 1, d.data() + 4, rows, cols, q4, f16};
+    view = {type, rows, cols, q.data() + 1, d.data() + 4, f16};
   }
 
   int level(std::size_t r, std::size_t c) const {
     const std::size_t block = (r * view.cols + c) / 32;
-    if (!view.q4) return static_cast<std::int8_t>(view.q[r * view.cols + c]);
+    if (view.type == WeightType::q8_0) return static_cast<std::int8_t>(view.q[r * view.cols + c]);
     const std::uint8_t byte = view.q[block * 16 + c % 16];
     return (c % 32 < 16 ? byte & 15 : byte >> 4) - 8;
   }
@@ -192,13 +193,13 @@ std::vector<float> nasty_row(std::size_t cols, std::mt19937& rng) {
 
 TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
   for (const std::size_t cols : {32u, 64u, 96u, 224u, 256u, 288u, 576u, 608u, 1536u})
-    for (const bool q4 : {false, true})
+    for (const WeightType type : {WeightType::q8_0, WeightType::q4_0})
       for (const bool f16 : {false, true})
         for (const bool nasty : {false, true}) {
           const std::size_t
               rows = 69,
               n = 11;  // tiles of 16 and of 32 rows with ends; activation rows by 2, 4, 6 and the rest
-          const TestMatrix w(rows, cols, q4, f16, rng_, nasty);
+          const TestMatrix w(rows, cols, type, f16, rng_, nasty);
           const std::size_t stride = kernels_->activation_bytes(cols);
           ASSERT_EQ(stride % 64, 0u);
           Aligned acts(stride * n), scratch(kernels_->gemm_scratch(cols));
@@ -212,7 +213,8 @@ TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
             kernels_->gemv(w.view, 0, 5, row, by_gemv.data() + t * rows, nullptr);
             kernels_->gemv(w.view, 5, rows, row, by_gemv.data() + t * rows + 5, nullptr);
           }
-          const std::string what = fmt::format("cols {} q4 {} f16 {} nasty {}", cols, q4, f16, nasty);
+          const std::string what =
+              fmt::format("cols {} {} f16 {} nasty {}", cols, weight_type_name(type), f16, nasty);
           expect_same(by_gemv, want, "gemv " + what);
           kernels_->gemm(w.view, 0, 16, acts.data(), n, by_gemm.data(), rows + 3, scratch.data(),
                          scratch.size(), nullptr);
@@ -232,9 +234,9 @@ TEST_P(EachKernels, MatrixTimesVectorFollowsA3) {
 // Prompts meet several packed tiles at a time: as many as scratch holds, which changes no bit.
 TEST_P(EachKernels, ScratchDoesNotMatter) {
   const std::size_t cols = 96, n = 70;
-  for (const bool q4 : {false, true})
+  for (const WeightType type : {WeightType::q8_0, WeightType::q4_0})
     for (const std::size_t rows : {64u, 333u}) {
-      const TestMatrix w(rows, cols, q4, true, rng_);
+      const TestMatrix w(rows, cols, type, true, rng_);
       const std::size_t stride = kernels_->activation_bytes(cols), tile = kernels_->gemm_scratch(cols);
       Aligned acts(stride * n);
       std::vector<float> want(n * rows);
@@ -272,8 +274,8 @@ TEST_P(EachKernels, ExtremeQuantsAreExact) {
   for (const int byte : {0x80, 0x7f, 0x81, 0x00, 0xff, 0x0f, 0xf0})
     for (const auto& is_negative : negative)
       for (const float sign : {1.0f, -1.0f})
-        for (const bool q4 : {false, true}) {
-          TestMatrix w(16, cols, q4, true, rng_);
+        for (const WeightType type : {WeightType::q8_0, WeightType::q4_0}) {
+          TestMatrix w(16, cols, type, true, rng_);
           std::fill(w.q.begin(), w.q.end(), static_cast<std::uint8_t>(byte));
           std::vector<float> x(cols);
           for (std::size_t i = 0; i < cols; ++i) x[i] = is_negative(i) ? -sign : sign;
@@ -291,7 +293,7 @@ TEST_P(EachKernels, ExtremeQuantsAreExact) {
 }
 
 TEST_P(EachKernels, DequantizeRow) {
-  const TestMatrix w(3, 96, true, true, rng_, true);
+  const TestMatrix w(3, 96, WeightType::q4_0, true, rng_, true);
   std::vector<float> got(96), want(96);
   for (const float scale : {0.0f, 24.0f}) {
     kernels_->dequantize_row(w.view, 2, scale, got.data());
@@ -398,7 +400,7 @@ TEST_P(EachKernels, EveryF16ScaleIsExact) {
     x[only * 32] = 127;  // d = 1, q = 127
     Aligned act(kernels_->activation_bytes(cols)), scratch(kernels_->gemm_scratch(cols));
     kernels_->quantize_activation(x.data(), cols, act.data());
-    const Matrix w{q.data(), d.data(), rows, cols, false, true};
+    const Matrix w{WeightType::q8_0, rows, cols, q.data(), d.data(), true};
     std::vector<float> want(rows), got(rows), tile(rows);
     for (std::size_t r = 0; r < rows; ++r) want[r] = 0.0f + 127.0f * f16_to_float(d[r * 8 + only]);
     kernels_->gemv(w, 0, rows, act.data(), got.data(), nullptr);
@@ -622,6 +624,33 @@ TEST_P(EachKernels, L2NormFollowsA7) {
       for (std::size_t i = 0; i < n; ++i) want[i] = (x[i] * inv) * 0.3f;
       kernels_->l2_norm(x.data(), 0.3f, n);
       expect_same(x, want, "l2_norm");
+    }
+}
+
+TEST_P(EachKernels, DeltaGatesFollowA7) {
+  const std::vector<float> odd = {0.0f,  -0.0f,  kInf,  -kInf, kNaN,   1e-40f,  -3e-42f, 0x1p-24f, -0x1p-25f,
+                                  20.0f, -20.0f, 88.8f, 89.0f, -87.4f, -103.0f, 3e38f,   -3e38f,   1.0f};
+  for (std::size_t heads = 1; heads <= 35; ++heads)
+    for (std::size_t shift = 0; shift < odd.size(); ++shift) {
+      // a, A_log and dt_bias meet each other's odd values in turn; one of them at a time is random.
+      std::vector<float> beta(heads), decay(heads), A_log = random_floats(heads, rng_),
+                                                    dt_bias = random_floats(heads, rng_);
+      for (std::size_t i = 0; i < heads; ++i) {
+        beta[i] = decay[i] = odd[i % odd.size()];
+        if (i % 3 != 0) A_log[i] = odd[(i + shift) % odd.size()];
+        if (i % 3 != 1) dt_bias[i] = odd[(i + shift * 5) % odd.size()];
+      }
+      std::vector<float> want_beta, want_decay;
+      for (std::size_t i = 0; i < heads; ++i) {
+        const float x = decay[i] + dt_bias[i];
+        const float softplus = (x != x || x > 0 ? x : 0.0f) + math::log1p(math::exp(-std::fabs(x)));
+        want_beta.push_back(1 / (1 + math::exp(-beta[i])));
+        want_decay.push_back(math::exp(-math::exp(A_log[i]) * softplus));
+      }
+      for (std::vector<float>* v : {&beta, &decay, &want_beta, &want_decay}) v->push_back(7.0f);  // canaries
+      kernels_->delta_gates({heads, beta.data(), decay.data(), A_log.data(), dt_bias.data()});
+      expect_same(beta, want_beta, "beta");
+      expect_same(decay, want_decay, "decay");
     }
 }
 

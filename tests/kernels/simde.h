@@ -2,7 +2,7 @@
 // Included before a target file.
 #pragma once
 
-#define KRAFLA_NO_SETTLE  // a vector of 64 bytes is in no register
+#define KRAFLA_NO_PIN_TO_REGISTER  // a vector of 64 bytes is in no register
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wall"

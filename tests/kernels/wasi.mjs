@@ -5,4 +5,5 @@ import { WASI } from "node:wasi";
 
 const wasi = new WASI({ version: "preview1", args: [argv[2]] });
 const module = await WebAssembly.compile(await readFile(argv[2]));
-exit(wasi.start(await WebAssembly.instantiate(module, wasi.getImportObject?.() ?? { wasi_snapshot_preview1: wasi.wasiImport })));
+const imports = wasi.getImportObject?.() ?? { wasi_snapshot_preview1: wasi.wasiImport };
+exit(wasi.start(await WebAssembly.instantiate(module, imports)));

@@ -11,7 +11,7 @@ TEST(RowRanges, CoverEveryRowOnceInWholeTiles) {
     for (const std::size_t cols : {32u, 576u, 4864u, 18944u})
       for (const std::size_t n : {1u, 3u, 4u, 8u, 256u})
         for (const std::size_t threads : {1u, 2u, 3u, 8u, 200u}) {
-          MatrixView w;
+          Matrix w;
           w.rows = rows;
           w.cols = cols;
           const RowRanges ranges(w, n, threads);
@@ -29,7 +29,7 @@ TEST(RowRanges, CoverEveryRowOnceInWholeTiles) {
 }
 
 TEST(RowRanges, PromptsBeginWithManyRowsAndEndWithFew) {
-  MatrixView w;
+  Matrix w;
   w.rows = 4864;
   w.cols = 896;
   const RowRanges ranges(w, 256, 2);

@@ -1,4 +1,5 @@
-"""Tiny models whose answers a test chooses: each token is followed by one that the test names, whatever stood before it."""
+"""Tiny models with scripted answers: the test chooses the token that follows each token, whatever the
+context."""
 import numpy as np
 
 import mlb
@@ -15,8 +16,8 @@ def one_hot_rows(columns_of_row, rows, columns):
 
 
 def write(folder, name, words, follows, control=(), info=None, max_seq=1 << 20):
-    """Writes NAME.mlb, .mlt and .json. The vocabulary is the 256 bytes, END and `words`; those of `control` and END are control
-    tokens. `follows` is a list of (text, next text); END follows everything else."""
+    """Writes NAME.mlb, .mlt and .json. The vocabulary is the 256 bytes, END and `words`; those of `control`
+    and END are control tokens. `follows` is a list of (text, next text); END follows everything else."""
     import json
 
     texts = [bytes([i]) for i in range(256)] + [END.encode()] + [word.encode() for word in words]

@@ -1,4 +1,5 @@
-"""`krafla bench` from outside: what is measured, in which form, and what is refused. No figure is judged: machines differ.
+"""Tests `krafla bench` as a program: what it measures, the form of its output, and what it refuses. The
+speeds are not checked, because machines differ.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -61,7 +62,8 @@ class Bench(Case):
             )
 
     def test_the_work_of_a_token(self):
-        """A step multiplies every matrix element once, a batch of three three times: by the figures of an independent reader."""
+        """A step multiplies every matrix element once, a batch of three sequences three times, as an
+        independent reader counts."""
         model = mlb.read(MODEL)
         self.assertFalse(model.header.shared_classifier)
         weights = sum(
@@ -112,7 +114,7 @@ class Bench(Case):
         path = self.folder / "shape.mlb"
         report = self.json_of("--shape", "smollm2-135m", "--type", "q4_0", *QUICK, "--save", path)
         self.assertEqual(report["model"], "smollm2-135m")
-        model = mlb.read(path)  # an independent reader finds nothing wrong
+        model = mlb.read(path)  # an independent reader accepts the file
         self.assertEqual(
             (model.header.dim, model.header.n_layers, model.header.vocab, model.header.wtype),
             (576, 30, 49152, 2),
@@ -163,7 +165,8 @@ class Bench(Case):
 
 
 class Gguf(Case):
-    """bench/mlb_to_gguf.py: what other engines are given holds the same values, by krafla's own reader of GGUF."""
+    """bench/mlb_to_gguf.py: the GGUF for other engines holds the same values, as krafla's own reader of GGUF
+    finds."""
 
     def test_values_are_the_same(self):
         sizes = dict(

@@ -94,7 +94,8 @@ TOOLS = [
 ]
 PLAIN = "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}#"
 TOOL_USE = (
-    "{{ tools | tojson }}{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}\n"
+    "{{ tools | tojson }}{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] "
+    "%}{{ c.function | tojson }}{% endfor %}\n"
     "{% endfor %}{{ '!' if messages[-1].role == 'tool' else '?' }}"
 )
 CALL = {"name": "f", "arguments": {"x": 1}}
@@ -285,8 +286,12 @@ class ControlMarkers(unittest.TestCase):
             self.assertIn(f"{bad}: {mention}", done.stderr.decode())
 
     def test_contents_in_parts_are_texts_whether_or_not_the_template_knows_parts(self):
-        """The model answers the prompt's last letter: ! of a template that went through the parts, b of one that got a text, none of a list as Python shows it."""
-        knows = "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{{ '!' if loop.last }}{% endfor %}{% endif %}{% endfor %}"
+        """The model answers the last letter of the prompt: "!" if the template went through the parts, "b" if
+        it received a text. For a list printed as Python prints it, there is no answer."""
+        knows = (
+            "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+            "{% for p in m.content %}{{ p.text }}{{ '!' if loop.last }}{% endfor %}{% endif %}{% endfor %}"
+        )
         prints, adds = (
             "{% for m in messages %}{{ m.content }}{% endfor %}",
             "{% for m in messages %}{{ m.role + m.content }}{% endfor %}",
@@ -364,7 +369,7 @@ FLAGS = {"full": None, "windows": [1, 1, 1], "gemma 3": [5, 5, 0], "linear": [8,
 
 
 class Kept(unittest.TestCase):
-    """What is kept between turns changes no answer, whatever the layers keep of the past."""
+    """State kept between turns never changes an answer, with any kind of layer."""
 
     @classmethod
     def setUpClass(cls):
@@ -412,7 +417,7 @@ class Kept(unittest.TestCase):
         return json.loads(saved.read_text())["messages"], done.stderr.decode().splitlines()
 
     def afresh(self, name, messages, seed):
-        """The last answer, by a program that has seen nothing else."""
+        """The last answer, computed by a new process."""
         (self.folder / "given.json").write_text(json.dumps({"messages": messages[:-2]}))
         return self.chat(
             name, [f"/load {self.folder / 'given.json'}", f"/set seed {seed}", messages[-2]["content"]]
@@ -427,11 +432,11 @@ class Kept(unittest.TestCase):
                 self.assertEqual([m["role"] for m in said], ["user", "assistant"] * 3)
                 self.assertTrue(
                     all(" 0 of them known" not in line for line in report[1:]), report
-                )  # that there is something to test
+                )  # otherwise the test would be empty
                 self.assertEqual(len({m["content"] for m in said}), 6)
                 self.assertEqual(self.afresh(name, said, 2), said)
                 self.assertEqual(self.afresh(name, said[:4], 2), said[:4])
-                # An earlier turn is another one: what is kept is of no use from there on.
+                # An earlier turn is edited: the kept state is useless from there on.
                 edited = [said[0], {"role": "assistant", "content": "Something else"}, *said[2:4]]
                 (self.folder / "edited.json").write_text(json.dumps({"messages": edited}))
                 (self.folder / "all.json").write_text(json.dumps({"messages": said}))

@@ -1,4 +1,4 @@
-"""`krafla chat` at a terminal: a pseudo terminal, a model whose answers are known, and a hand that types.
+"""Tests `krafla chat` on a pseudo terminal, with scripted answers and simulated typing.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -48,7 +48,7 @@ class Terminal:
         return bool(data)
 
     def expect(self, pattern):
-        """What came since the last match, up to this one."""
+        """Waits for a match. Returns the output since the last match, up to the end of this one."""
         end = time.monotonic() + WAIT
         while not (match := re.search(pattern, self.text[self.seen :], re.DOTALL)):
             if time.monotonic() > end or not self.read(1) and self.is_over():
@@ -65,7 +65,7 @@ class Terminal:
         return self.code is not None
 
     def wait(self):
-        """The status the program ends with; the terminal's modes must be as they were."""
+        """Waits for the end of the program and returns its status. The terminal's modes must be restored."""
         self.after = self.modes
         end = time.monotonic() + WAIT
         while True:
@@ -125,7 +125,7 @@ class Case(unittest.TestCase):
         return terminal
 
     def leave(self, terminal, keys=CTRL_D, code=0):
-        """At any time: keys are kept until they are asked for."""
+        """Types ahead: the terminal keeps the keys until the program reads them."""
         terminal.type(keys)
         self.assertEqual(terminal.wait(), code, terminal.text[-300:])
         self.assertEqual(terminal.after, terminal.modes)

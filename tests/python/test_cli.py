@@ -1,4 +1,5 @@
-"""The program from outside: exit codes, one-line errors, files that appear only when complete, results independent of options.
+"""Tests the program as a whole: exit codes, one-line errors, files that appear only when complete, and
+results that do not depend on options.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -25,7 +26,7 @@ EXIT = {"ML_E_IO": 4, "ML_E_FORMAT": 5, "ML_E_SHAPE": 6}
 
 
 def krafla(*args, name=None, env=None, **kwargs):
-    """Runs the program; `name`: called by another name."""
+    """Runs the program, under another name if `name` is given."""
     kwargs.setdefault("stdin", subprocess.DEVNULL)
     if "input" in kwargs:
         kwargs.pop("stdin")
@@ -224,7 +225,7 @@ class Errors(Case):
         self.assertEqual(np.isnan(np.load(out)).any(axis=1).tolist(), [False, False, True, True])
 
     def test_nan_weights_end_with_an_error(self):
-        # the model's logits are NaN after token 5; there is no tokenizer of its size, so a bare one is made
+        # The model's logits are NaN after token 5. No tokenizer has its size, so a minimal one is made.
         import mlt
 
         mlt.write_mlt(
@@ -330,7 +331,7 @@ class Logits(Case):
 
 
 class Run(Case):
-    """`run` on a random model with SmolLM2's tokenizer cut to its vocabulary would say nothing; these are about the program."""
+    """Tests of `run` as a program. The text of a random model is meaningless."""
 
     def make_model(self, vocab=97, max_seq=256):
         import mlb
@@ -386,13 +387,14 @@ class Run(Case):
         self.assertNotEqual(texts[0], texts[2])
 
     def test_raw_text_goes_on_with_its_space(self):
-        """SentencePiece takes a space away from the beginning of a text, but an answer to a raw prompt is no beginning."""
+        """SentencePiece removes a space from the beginning of a text. An answer to a raw prompt is not a
+        beginning, so its space is kept."""
         import mlt
 
         model = self.make_model()
         tokens = [
             (0, "\u2581".encode() + (b"x%d" % i if i else b"")) for i in range(97)
-        ]  # whatever comes begins with a space
+        ]  # every answer begins with a space
         mlt.write_mlt(self.folder / "m.mlt", mlt.Tokenizer(kind=mlt.SENTENCEPIECE, tokens=tokens))
         self.assertTrue(self.answer(model, "--raw", "-p", " ", "-n", 2).startswith(b" "))
         self.assertFalse(
@@ -483,7 +485,8 @@ class Run(Case):
             stderr=subprocess.PIPE,
         ) as process:
             caught = 0
-            while not caught >> (signal.SIGINT - 1) & 1:  # the signals it handles: from here on it answers
+            # Wait until it handles SIGINT: from then on it is generating.
+            while not caught >> (signal.SIGINT - 1) & 1:
                 status = Path(f"/proc/{process.pid}/status").read_text()
                 caught = int(
                     next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), 16
@@ -559,7 +562,7 @@ class Tokenize(Case):
             self.assert_fails(krafla("tokenize", self.MLT, *options), 4, "ML_E_IO", "none")
 
     def test_json_that_is_none(self):
-        """Nor may deep nesting overflow a stack."""
+        """Invalid JSON is refused. Deep nesting must not overflow the stack."""
         deep = b"[" * 100_000 + b"]" * 100_000
         for line in (b"[[[", deep, b"{", b"3"):
             for options in ((), ("--decode",)):

@@ -1,4 +1,5 @@
-"""perplexity, imatrix and run --imatrix, from outside, against the oracle in numpy: equal bits, for all threads and batches.
+"""Compares `krafla perplexity`, `imatrix` and `run --imatrix` with the oracle in numpy: equal bits, for any
+number of threads and any batch.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -69,7 +70,8 @@ def estimate(x):
 
 
 def windows(n, ctx, stride):
-    """(begin, end, first scored position) in words of the text, written down from docs/formats/logits.md."""
+    """(begin, end, first scored position) of each window, counted in the text, as docs/formats/logits.md
+    defines them."""
     if stride == 0:
         return [(w * ctx, (w + 1) * ctx, ctx // 2) for w in range(n // ctx)]
     out, begin = [], 0
@@ -98,7 +100,8 @@ class Oracle:
 
 
 def squares(model, windows_of_ids):
-    """The sums of an importance matrix: the float inputs of every matrix product of the oracle, squared and added in order."""
+    """The sums of an importance matrix: the float inputs of every matrix product of the oracle, squared and
+    added in order."""
     inputs = {}
     names = {id(tensor): name for name, tensor in model.tensors.items()}
 
@@ -132,7 +135,8 @@ class Case(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def put(self, file, name="m", n_vocab=None, bos=-1):
-        """A model with a tokenizer of one character a token: character 32 + i is id i. Returns its NAME."""
+        """Writes a model with a tokenizer of one character per token: character 32 + i is id i. Returns its
+        NAME."""
         path = self.folder / f"{name}.mlb"
         path.write_bytes((MODELS / file).read_bytes())
         vocab = mlb.read(path).header.vocab
@@ -298,7 +302,7 @@ class Divergence(Case):
         for name, q in (("median", 0.5), ("q90", 0.9), ("q95", 0.95), ("q99", 0.99), ("q99.9", 0.999)):
             self.assertAlmostEqual(
                 report["kl"][name], np.quantile(kl, q), delta=1e-14, msg=name
-            )  # numpy may round the weights otherwise
+            )  # numpy may round the weights differently
         self.assertEqual(report["same_top"]["value"], np.mean(top))
         self.assertEqual(report["mean_dp"]["value"], estimate(dp)[0])
         square, square_error = estimate(dp * dp)
@@ -325,7 +329,7 @@ class Divergence(Case):
             )
 
     def test_a_file_from_a_script(self):
-        """The page's writer and the page's bytes."""
+        """The writer that docs/formats/logits.md prints gives the same bytes."""
         rows = [row for row, _ in Oracle(f"{self.base}.mlb").rows(self.ids, 16, 0, -1, self.vocab)]
         written, saved = self.folder / "script.mll", self.folder / "saved.mll"
         write_mll(written, self.vocab, 16, self.ids[:64], rows)
@@ -416,17 +420,15 @@ class Divergence(Case):
         self.assertFalse((self.folder / "x.mll").exists())
 
 
-def write_mll(path, vocab, ctx, ids, rows, bos=-1):
-    """As docs/formats/logits.md prints it."""
-    head = (
-        b"MLL1"
-        + np.array([1, vocab, ctx, 0, len(ids) // ctx, len(ids), bos], "<i4").tobytes()
-        + np.asarray(ids, "<i4").tobytes()
-    )
-    with open(path, "wb") as file:
-        file.write(head + bytes(-len(head) % 64))
-        for row in rows:
-            file.write(np.asarray(row, "<f4").tobytes())
+def printed_writer():
+    """write_mll, as docs/formats/logits.md prints it."""
+    page = (ROOT / "docs/formats/logits.md").read_text()
+    names = {"np": np}
+    exec(page.split("```python\n")[1].split("```")[0], names)
+    return names["write_mll"]
+
+
+write_mll = printed_writer()
 
 
 class Importance(Case):
@@ -518,7 +520,7 @@ class Importance(Case):
         self.assert_fails(
             krafla("run", name, "--raw", "-p", "!", "-n", 1, "--imatrix", f"{name}.mlt"), 2, "m.mlt"
         )
-        name = self.put("linear-q8.mlb")  # V·dv is not q_dim: lout's inputs have no place
+        name = self.put("linear-q8.mlb")  # V·dv is not q_dim: there is no slot for lout's inputs
         path, _ = self.text(20)
         self.assert_fails(krafla("imatrix", name, path, "--ctx", 16), 6, f"{name}.mlb: ", "lout", "q_dim")
         self.assert_fails(

@@ -1,4 +1,5 @@
-"""GGUF against Hugging Face: a checkpoint's twin as llama.cpp's converter would write it becomes the .mlb that hf.py and mlb.py make.
+"""GGUF and Hugging Face give the same models. The twin of a checkpoint is a GGUF as llama.cpp's converter
+would write it; from it, krafla must make the same .mlb as hf.py and mlb.py.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -43,7 +44,7 @@ class Twins(unittest.TestCase):
         return (self.folder / "out.mlb").read_bytes()
 
     def assert_converted(self, data, checkpoint, q4=None):
-        """data is the .mlb of the checkpoint; A_log is near, everything else equal."""
+        """Checks that data is the .mlb of the checkpoint. A_log must be close, everything else equal."""
         model, got = gguf_twin.expected(checkpoint), mlb.read(data)
         h = model.header
         h.wtype, h.scale_f16 = (2 if q4 else 1), 1
@@ -72,7 +73,7 @@ class Twins(unittest.TestCase):
         self.assertEqual(seen, 20)
 
     def with_what_a_gguf_says(self, checkpoint):
-        """The checkpoint in a folder of its own, its config.json without what a GGUF leaves out."""
+        """A copy of the checkpoint whose config.json lacks what a GGUF leaves out."""
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         for path in checkpoint.glob("*.safetensors*"):
             (folder / path.name).symlink_to(path)
@@ -82,7 +83,8 @@ class Twins(unittest.TestCase):
             c.update(sliding_window=None, use_sliding_window=False, layer_types=None)
         if c["model_type"].startswith("gemma"):
             c["query_pre_attn_scalar"] = c["head_dim"]
-        if c["model_type"] == "gemma2":  # llama.cpp's converter writes no base, and no cap only as none
+        # llama.cpp's converter writes no base; it writes a missing cap as none.
+        if c["model_type"] == "gemma2":
             for key in ("rope_theta", "rope_parameters", "attn_logit_softcapping", "final_logit_softcapping"):
                 c.pop(key, None)
         for key in ("no_rope_layers", "no_rope_layer_interval"):
@@ -98,7 +100,7 @@ class Twins(unittest.TestCase):
         return folder
 
     def assert_folder_and_gguf_agree(self, checkpoint):
-        """Both through the program: byte for byte, but for A_log, of which a GGUF has only −exp."""
+        """The program gives the same bytes for both, except for A_log, which a GGUF stores as −exp(A_log)."""
         folder = self.with_what_a_gguf_says(checkpoint)
         gguf_twin.write(folder, self.folder / "twin.gguf")
         for kind in ("q8_0", "q4_0"):
@@ -111,7 +113,8 @@ class Twins(unittest.TestCase):
             self.assertEqual(here == there, True, kind)
 
     def test_folder_and_gguf_agree_for_random_checkpoints(self):
-        """All families: shapes, patterns of layers, scalings of RoPE but llama3, of which a table of few factors says less."""
+        """All families, with random shapes, patterns of layers and scalings of RoPE. llama3 scaling is left
+        out, because a table of few factors does not determine its parameters."""
         seen = 0
         for seed in range(100, 148):
             source = Path(tempfile.mkdtemp(dir=self.folder))

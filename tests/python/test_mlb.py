@@ -1,4 +1,5 @@
-"""tools/mlb.py against the format page: offsets, golden files, canonical writer, quantization worked out by hand.
+"""tools/mlb.py against the format page: offsets, golden files, canonical writer, quantization worked out by
+hand.
 
 Run: python3 -m unittest tests/python/test_mlb.py   (needs numpy; also runs under pytest)
 """
@@ -169,8 +170,9 @@ class LayoutTest(unittest.TestCase):
     def test_order_of_everything(self):
         h = replace(SMALL, qkv_bias=1, qk_norm=1, post_norms=1, attn_gate=1, layer_flags=1, **LIN)
         names = [a.name for a in mlb.layout(h, [0, 8])]
-        attention = "attn_norm wq wk wv wo wg bq bk bv q_norm k_norm ffn_norm w1 w2 w3 post_attn_norm post_ffn_norm".split()
-        linear = "attn_norm lqkv lz lb la lconv dt_bias A_log lnorm lout ffn_norm w1 w2 w3 post_attn_norm post_ffn_norm".split()
+        ffn = "ffn_norm w1 w2 w3 post_attn_norm post_ffn_norm".split()
+        attention = "attn_norm wq wk wv wo wg bq bk bv q_norm k_norm".split() + ffn
+        linear = "attn_norm lqkv lz lb la lconv dt_bias A_log lnorm lout".split() + ffn
         self.assertEqual(
             names,
             ["layer_flags", "tok_emb"]
@@ -225,7 +227,7 @@ class GoldenTest(unittest.TestCase):
             once = again.read_bytes()
             m2 = mlb.read(again)
             mlb.write(again, m2.header, m2.layer_flags, m2.tensors)
-            self.assertEqual(again.read_bytes(), once)  # canonical form is a fixed point
+            self.assertEqual(again.read_bytes(), once)  # writing a canonical file again changes nothing
 
     def assert_rewritten(self, content, path):
         with tempfile.TemporaryDirectory() as folder:
@@ -272,11 +274,13 @@ class GoldenTest(unittest.TestCase):
         self.assertEqual(golden["d"], int.from_bytes(struct.pack("<e" if f16 else "<f", d), "little"))
 
 
-# --- a second implementation of the rules: one number at a time, every result of a double operation rounded to float ----
+# --- a second implementation of the rules: one number at a time, every result of a double operation rounded
+# to float ----
 
 
 def f(x):
-    """x rounded to float32. +, -, *, / and sqrt of floats done in double and then rounded are IEEE float operations."""
+    """x rounded to float32. +, -, *, / and sqrt of floats done in double and then rounded are IEEE float
+    operations."""
     try:
         return struct.unpack("<f", struct.pack("<f", x))[0]
     except OverflowError:
@@ -382,7 +386,8 @@ class Q8Test(unittest.TestCase):
         self.assertEqual((float(quant.d[0, 0]), quant.q[0, 0]), (2.0**-24, 95))
 
     def test_f16_quants_are_against_the_rounded_scale(self):
-        # d = 1 + 2^-11 is a tie and rounds to 1; x/d = 127.06 is clamped to 127. The next f16 up: 1 + 3*2^-11 -> 1 + 2^-9.
+        # d = 1 + 2^-11 is a tie and rounds to 1; x/d = 127.06 is clamped to 127. The next f16 up: 1 + 3*2^-11
+        # -> 1 + 2^-9.
         quant = mlb.quantize_q8(block(x0=127 * (1 + 2.0**-11)), 1)
         self.assertEqual((float(quant.d[0, 0]), quant.q[0, 0]), (1.0, 127))
         quant = mlb.quantize_q8(block(x0=127 * (1 + 3 * 2.0**-11), x1=100.05), 1)
@@ -584,7 +589,7 @@ class WriterTest(unittest.TestCase):
             self.assertEqual((h.sliding_window, h.layer_flags, f_.tolist()), (4, 0, [0, 0]))
         h, f_ = mlb.canonical(
             replace(window, layer_flags=1), [0, 0]
-        )  # the file says: no layer is behind the window
+        )  # the file says that no layer uses the window
         self.assertEqual((h.sliding_window, h.layer_flags), (0, 0))
         h, f_ = mlb.canonical(window, [1, 0])
         self.assertEqual((h.sliding_window, h.layer_flags, f_.tolist()), (4, 1, [1, 0]))

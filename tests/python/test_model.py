@@ -1,5 +1,5 @@
-"""SmolLM2-135M-Instruct, converted from the packaged GGUF: pinned greedy text, digests, memory. Skipped, loudly, where the model
-has not been fetched (tools/fetch_model.py; `make check-model` does it).
+"""SmolLM2-135M-Instruct, converted from the packaged GGUF: pinned greedy text, digests, memory. Skipped, with
+a warning, if the model has not been downloaded (`make check-model` does so, with tools/fetch_model.py).
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -16,19 +16,24 @@ KRAFLA = os.environ["KRAFLA"]
 GGUF = ROOT / "models/cache/SmolLM2-135M-Instruct.Q4_1.gguf"
 PROMPT = "What is a volcano?"
 
-# Engine and formats of this repository; they change only with the arithmetic contract, the quantization rules or the template.
+# Engine and formats of this repository; they change only with the arithmetic contract, the quantization rules
+# or the template.
 PINNED = {
     "q8_0": (
         "85de0b6863d43a9b",
-        "A volcano is a natural phenomenon that occurs when magma, which is molten rock and ash, rises to the "
+        "A volcano is a natural phenomenon that occurs when magma, which is molten rock and ash, rises to "
+        "the "
         "surface of the Earth. It is a geological feature that can be found in many parts of the world, "
         'including the Pacific Islands, the Caribbean, and the United States. The name "volcano" comes from',
     ),
     "q4_0": (
         "a0bd0838f80affa5",
-        "A volcano is a natural phenomenon characterized by the eruption of molten rock, often referred to as "
-        "the 'exploding earth.' It is formed when the Earth's crust is subjected to heat, causing the release "
-        "of gas, molten rock, and ash, resulting in the eruption of a volcano. Volcanoes are volcanos, volcan",
+        "A volcano is a natural phenomenon characterized by the eruption of molten rock, often referred to "
+        "as "
+        "the 'exploding earth.' It is formed when the Earth's crust is subjected to heat, causing the "
+        "release "
+        "of gas, molten rock, and ash, resulting in the eruption of a volcano. Volcanoes are volcanos, "
+        "volcan",
     ),
 }
 
@@ -74,7 +79,7 @@ class Model(unittest.TestCase):
                 )
 
     def test_the_oracle_computes_the_same_digest(self):
-        """All of it anew in numpy: about a minute each."""
+        """Computes each digest in numpy, which takes about a minute."""
         import ref_forward
 
         for kind, (digest, _) in PINNED.items():

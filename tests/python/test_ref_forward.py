@@ -2,7 +2,8 @@
 
     python3 -m unittest tests.python.test_ref_forward      (or run this file)
 
-tests/data/checkpoints holds tiny checkpoints with golden logits made by transformers (config.json, *.safetensors, golden.npz).
+tests/data/checkpoints holds tiny checkpoints with golden logits made by transformers (config.json,
+*.safetensors, golden.npz).
 """
 import json
 import shutil
@@ -55,7 +56,8 @@ def dec_tanh(x):
 
 
 def worst_ulp(got, exact):
-    """Largest error of got (float array) against Decimals, in units of the last place of the rounded exact value."""
+    """Largest error of got (float array) against Decimals, in units of the last place of the rounded exact
+    value."""
     worst = 0.0
     for g, e in zip(got, exact):
         unit = Decimal(float(np.spacing(np.abs(got.dtype.type(float(e))))))
@@ -132,7 +134,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(rm.TWO_PI, 2 * np.pi)
 
 
-# ---------------------------------------------------------------- sums and matrix products against loops over scalars
+# ---------------------------------------------------------------- sums and matrix products against loops over
+# scalars
 
 
 def scalar_fold8(a):
@@ -147,7 +150,7 @@ def scalar_sum8(values):
 
 
 def scalar_quantize(block):
-    """One block of 32 by the page's words, in scalars: (list of int, scale)."""
+    """A3 for one block of 32, in scalars: (list of int, scale)."""
     amax = max(int(np.asarray(abs(v), f32).view(np.uint32)) for v in block)
     amax = np.uint32(amax).view(f32)
     if not np.isfinite(amax):
@@ -223,7 +226,8 @@ class Sums(unittest.TestCase):
                 self.assertTrue(same_bits(rm.quant_matmul(x, levels, d), want), (blocks, kind))
 
     def test_keys_and_values_in_q8(self):
-        """The oracle's q8_0 cache against the page's words in scalars; what is not finite or too large poisons its block only."""
+        """Compares the oracle's q8_0 cache with a scalar implementation. A value that is not finite or too
+        large affects only its own block."""
         rng = np.random.RandomState(12)
         with np.errstate(all="ignore"):
             for n in (2, 20, 32, 34, 64, 72):
@@ -249,11 +253,13 @@ class Sums(unittest.TestCase):
         self.assertEqual(rm.quantize_rows(x)[0][0, :4].tolist(), [127, 1, -1, 3])
 
 
-# ---------------------------------------------------------------- attention and delta rule against loops over scalars
+# ---------------------------------------------------------------- attention and delta rule against loops over
+# scalars
 
 
 def scalar_attention(A, q, k, v, visible, scale, cap):
-    """A6 for one query head: q [d], k and v [n, d], visible: list of key positions. exp, tanh: the oracle's own."""
+    """A6 for one query head: q [d], k and v [n, d], visible: list of key positions. exp, tanh: the oracle's
+    own."""
     exp, merged = (lambda s: A.exp(f32([s]))[0]), None
     for first in range(0, len(k), 64):
         keys = [p for p in visible if first <= p < first + 64]
@@ -301,7 +307,7 @@ class Mixers(unittest.TestCase):
                     self.assertTrue(same_bits(got[t, head], want), (window, t, head))
 
     def test_hidden_keys_are_not_multiplied(self):
-        """NaN and inf in keys and values that a query may not see leave it alone."""
+        """NaN and inf in hidden keys and values do not affect a query."""
         A, T = ref.Contract("f32"), 70
         x = np.random.RandomState(6).normal(0, 1, (T, 1, 4)).astype(f32)
         visible = np.tril(np.ones((T, T), bool))
@@ -313,7 +319,7 @@ class Mixers(unittest.TestCase):
         self.assertTrue(same_bits(got[:50], clean[:50]) and np.isnan(got[50:]).all())
 
     def test_delta_rule(self):
-        """Against the recurrence written for one value, head by head, in scalars."""
+        """Compares with a scalar implementation of the recurrence, head by head."""
         rng, model = np.random.RandomState(7), mlb.read(DATA / "linear-q8.mlb")
         T, V, dk, dv = 5, 2, 3, 4
         q, k = rng.normal(0, 1, (2, T, V, dk)).astype(f32)
@@ -369,7 +375,8 @@ class Oracle(unittest.TestCase):
                 self.assertTrue(same_bits(forward.logits(ids[:n]), whole[:n]), (name, n))
 
     def test_contract_is_near_the_truth(self):
-        """float32 against float64 on the same weights; what remains is the quantization of activations to 8 bits."""
+        """Compares float32 with float64 on the same weights. The difference comes from quantizing activations
+        to 8 bits."""
         for name in ("all-q4", "gemma2-like-q4", "norope-q8", "head6-q8", "gate-yarn-q4"):
             model = mlb.read(DATA / (name + ".mlb"))
             ids = ref.verify_ids(model.header)
@@ -379,7 +386,7 @@ class Oracle(unittest.TestCase):
             self.assertLess(np.abs(got - truth).mean(), 0.03 * truth.std(), name)
 
     def test_contract_without_quantized_activations_is_the_truth(self):
-        """With exact matrix products only float32's roundings are left."""
+        """With exact matrix products, only the roundings of float32 remain."""
 
         class Exact(ref.Contract):
             truth = ref.Truth()
@@ -444,7 +451,7 @@ class Conformance(unittest.TestCase):
                 hf.load(self.altered(name, change))
 
     def test_spellings(self):
-        """The same settings in other words give the same header."""
+        """Other spellings of the same settings give the same header."""
 
         def nested(c):
             c["rope_parameters"] = dict(c.pop("rope_scaling"), rope_theta=c.pop("rope_theta"))
@@ -464,7 +471,7 @@ class Conformance(unittest.TestCase):
             self.assertEqual(plain.layer_flags.tolist(), other.layer_flags.tolist(), name)
 
     def test_headers_are_canonical(self):
-        """Zero wherever zero means the same: the writer has nothing left to change."""
+        """The header is canonical: the writer changes nothing."""
         for folder in (p for p in CONFORMANCE.iterdir() if p.name not in self.refused):
             model = hf.load(folder)
             model.header.wtype = mlb.Q8_0

@@ -1,4 +1,5 @@
-"""Tokenizers that may be committed: Qwen3.5's tokenizer.json (NFC, combining marks as letters, single digits), and made ones.
+"""Tokenizers whose licenses allow committing them: Qwen3.5's tokenizer.json (NFC, combining marks as letters,
+single digits), and made-up ones.
 
 Needs KRAFLA (the program's path) in the environment; ctest sets it.
 """
@@ -125,7 +126,7 @@ class Conversions(unittest.TestCase):
             )  # config.json says 257
 
     def test_deep_nesting(self):
-        """Anywhere: the JSON library's copies go down recursively."""
+        """Deep nesting is refused anywhere, because the JSON library copies recursively."""
         deep = "[" * 100_000 + "]" * 100_000
         with tempfile.TemporaryDirectory() as folder:
             for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "config.json"):

@@ -34,7 +34,7 @@ struct Blocks {
 
 Blocks quantize(const Kernels& kernels, const QuantRule& rule, std::span<const float> x, std::size_t cols) {
   const std::size_t rows = x.size() / cols;
-  Blocks b{std::vector<std::uint8_t>(rows * quant_row_bytes(rule.q4, cols)),
+  Blocks b{std::vector<std::uint8_t>(rows * quant_row_bytes(rule.type, cols)),
            std::vector<std::uint8_t>(rows * scale_row_bytes(rule.d_f16, cols))};
   quantize_rows(kernels, rule, x.data(), rows, cols, b.q.data(), b.d.data(), "w", 0);
   return b;
@@ -50,7 +50,7 @@ TEST(Quant, EveryKernelGivesTheOraclesBytes) {
     const std::uint8_t* want = expected.data();
     for (const auto& c : all["cases"]) {
       SCOPED_TRACE(std::string(kernels->name) + " " + c.dump());
-      QuantRule rule{.q4 = c["kind"] == "q4",
+      QuantRule rule{.type = c["kind"] == "q4" ? WeightType::q4_0 : WeightType::q8_0,
                      .d_f16 = c["f16"],
                      .q4_rule = c["rule"] == "round" ? Q4Rule::round : Q4Rule::search,
                      .importance = {}};
@@ -78,8 +78,8 @@ TEST(Quant, EveryKernelGivesTheSameBytesOnRandomRows) {
     for (float& v : x) v = random() % 8 == 0 ? 0 : normal(random) * size;
     for (float& v : importance) v = std::max(0.001f, std::fabs(normal(random)));
     for (int kind = 0; kind < 8; ++kind) {
-      const bool q4 = kind >= 2;
-      QuantRule rule{.q4 = q4,
+      const WeightType type = kind >= 2 ? WeightType::q4_0 : WeightType::q8_0;
+      QuantRule rule{.type = type,
                      .d_f16 = kind % 2 == 1 && size < 1e3f,
                      .q4_rule = kind >= 6 ? Q4Rule::round : Q4Rule::search,
                      .importance = {}};
@@ -87,7 +87,7 @@ TEST(Quant, EveryKernelGivesTheSameBytesOnRandomRows) {
       const Blocks reference = quantize(*find_kernels("scalar"), rule, x, cols);
       for (const Kernels* kernels : all_kernels())
         EXPECT_TRUE(quantize(*kernels, rule, x, cols) == reference) << kernels->name << " " << kind;
-      EXPECT_TRUE(q4 || std::count(reference.q.begin(), reference.q.end(), 0x80) == 0);
+      EXPECT_TRUE(type == WeightType::q4_0 || std::count(reference.q.begin(), reference.q.end(), 0x80) == 0);
     }
   }
 }
@@ -99,7 +99,8 @@ TEST(Quant, TheErrorIsAsSmallAsTheLevelsAllow) {
   for (float& v : x) v = normal(random);
   const auto error = [&](const QuantRule& rule) {
     const Blocks b = quantize(*find_kernels("scalar"), rule, x, 256);
-    dequantize_rows(*find_kernels("scalar"), rule.q4, rule.d_f16, b.q.data(), b.d.data(), 64, 256, y.data());
+    dequantize_rows(*find_kernels("scalar"), {rule.type, 64, 256, b.q.data(), b.d.data(), rule.d_f16},
+                    y.data());
     double e = 0, w = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
       e += std::pow(static_cast<double>(x[i]) - static_cast<double>(y[i]), 2);
@@ -107,10 +108,13 @@ TEST(Quant, TheErrorIsAsSmallAsTheLevelsAllow) {
     }
     return std::sqrt(e / w);
   };
-  EXPECT_LT(error({.q4 = false, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}}), 0.008);
-  const double search = error({.q4 = true, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}});
+  EXPECT_LT(error({.type = WeightType::q8_0, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}}),
+            0.008);
+  const double search =
+      error({.type = WeightType::q4_0, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}});
   EXPECT_LT(search, 0.095);
-  EXPECT_LT(search, error({.q4 = true, .d_f16 = true, .q4_rule = Q4Rule::round, .importance = {}}));
+  EXPECT_LT(search,
+            error({.type = WeightType::q4_0, .d_f16 = true, .q4_rule = Q4Rule::round, .importance = {}}));
 }
 
 TEST(Quant, RefusesWhatHasNoPlace) {
@@ -121,9 +125,9 @@ TEST(Quant, RefusesWhatHasNoPlace) {
     y[i] = v;
     return outcome([&] { quantize(kernels, rule, y, 64); });
   };
-  for (const bool q4 : {false, true}) {
-    const QuantRule f32{.q4 = q4, .d_f16 = false, .q4_rule = Q4Rule::search, .importance = {}};
-    const QuantRule f16{.q4 = q4, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}};
+  for (const WeightType type : {WeightType::q8_0, WeightType::q4_0}) {
+    const QuantRule f32{.type = type, .d_f16 = false, .q4_rule = Q4Rule::search, .importance = {}};
+    const QuantRule f16{.type = type, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}};
     for (const float bad : {NAN, INFINITY, -INFINITY}) {
       const auto [status, message] = with(70, bad, f32);
       EXPECT_EQ(status, "ML_E_FORMAT");
@@ -133,7 +137,8 @@ TEST(Quant, RefusesWhatHasNoPlace) {
     EXPECT_EQ(with(3, 1e8f, f32).first, "ML_OK");
     EXPECT_EQ(with(3, 1e-38f, f16).first, "ML_OK");
   }
-  EXPECT_EQ(with(3, 65504.0f * 127, {.q4 = false, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}})
+  EXPECT_EQ(with(3, 65504.0f * 127,
+                 {.type = WeightType::q8_0, .d_f16 = true, .q4_rule = Q4Rule::search, .importance = {}})
                 .first,
             "ML_OK");
   EXPECT_EQ(outcome([&] { quantize(kernels, {}, std::span(x).first(48), 48); }).first, "ML_E_SHAPE");
@@ -146,7 +151,7 @@ TEST(Quant, Speed) {
   for (float& v : x) v = normal(random);
   for (const Kernels* kernels : all_kernels())
     for (const int kind : {0, 1, 2}) {
-      const QuantRule rule{.q4 = kind > 0,
+      const QuantRule rule{.type = kind > 0 ? WeightType::q4_0 : WeightType::q8_0,
                            .d_f16 = true,
                            .q4_rule = kind == 1 ? Q4Rule::search : Q4Rule::round,
                            .importance = {}};

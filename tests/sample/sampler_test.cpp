@@ -6,16 +6,38 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
+#include "sample/log_softmax.h"
 #include "sample/philox.h"
 
 namespace krafla {
 namespace {
 
 using Floats = std::vector<float>;
+
+/// sample() for a vocabulary, with a history given whole.
+class Sampler {
+ public:
+  Sampler(SamplingOptions options, std::size_t vocab) : options_(std::move(options)), vocab_(vocab) {
+    check_sampling_options(options_, vocab);
+  }
+  std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history,
+                      const DrawCounter& counter, TokenMask* mask = nullptr) {
+    TokenCounts counts(vocab_, options_.penalty_window);
+    counts.add(history);
+    return krafla::sample(options_, scratch_, logits.first(std::min(vocab_, logits.size())), counts, counter,
+                          mask);
+  }
+
+ private:
+  SamplingOptions options_;
+  std::size_t vocab_;
+  SampleScratch scratch_;
+};
 
 TEST(Philox, PublishedKnownAnswers) {
   using Words = std::array<std::uint32_t, 4>;
@@ -187,6 +209,64 @@ TEST(Sampler, OptionsOutsideTheirRangeAreRefusedByName) {
   refused("logit_bias", [](auto& o) { o.logit_bias = {{10, 1.0f}}; });
   refused("logit_bias", [](auto& o) { o.logit_bias = {{-1, 1.0f}}; });
   refused("logit_bias", [](auto& o) { o.logit_bias = {{1, 101.0f}}; });
+}
+
+/// Allows some ids.
+class Only : public TokenMask {
+ public:
+  explicit Only(std::vector<std::size_t> ids) : ids_(std::move(ids)) {}
+  void allow(std::span<std::uint64_t> bits) override {
+    for (const std::size_t id : ids_) bits[id / 64] |= std::uint64_t{1} << (id % 64);
+  }
+  void accept(std::int32_t) override {}
+
+ private:
+  std::vector<std::size_t> ids_;
+};
+
+TEST(Sampler, AMaskRulesTokensOut) {
+  Floats logits(130);
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i % 97);
+  SamplingOptions greedy, hot;
+  greedy.temperature = 0;
+  hot.temperature = 100;
+  Only few({3, 64, 129}), none({});
+  EXPECT_EQ(Sampler(greedy, 130).sample(logits, {}, {}, &few), 64);
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    const std::int32_t id = Sampler(hot, 130).sample(logits, {}, {.position = i}, &few);
+    EXPECT_TRUE(id == 3 || id == 64 || id == 129) << id;
+  }
+  EXPECT_THROW(Sampler(greedy, 130).sample(logits, {}, {}, &none), Error);
+}
+
+TEST(TokenCounts, EqualACountOfTheWindow) {
+  std::vector<std::int32_t> ids;
+  for (std::uint32_t i = 0; i < 300; ++i)
+    ids.push_back(static_cast<std::int32_t>(philox4x32({i, 0, 0, 0}, {1, 0})[0] % 14) - 2);
+  for (const std::int32_t window : {-1, 0, 1, 7, 299, 1000}) {
+    TokenCounts counts(10, window);
+    for (std::size_t n = 1; n <= ids.size(); ++n) {
+      counts.add(ids[n - 1]);
+      const std::size_t seen = window < 0 ? n : std::min(n, static_cast<std::size_t>(window));
+      std::map<std::int32_t, std::uint32_t> want, got;
+      for (std::size_t i = n - seen; i < n; ++i)
+        if (ids[i] >= 0 && ids[i] < 10) ++want[ids[i]];
+      for (const std::int32_t id : counts.distinct()) got[id] += counts.count(id);
+      ASSERT_EQ(got, want) << window << " " << n;
+    }
+  }
+}
+
+TEST(TokenLogprobs, AreThoseOfTheWholeRow) {
+  const Floats logits = {std::log(1.0f), std::log(4.0f), std::log(2.0f), std::log(2.0f), std::log(1.0f)};
+  const TokenLogprobs found = token_logprobs(logits, 0, 3);
+  EXPECT_NEAR(found.token.logprob, std::log(0.1), 1e-6);
+  ASSERT_EQ(found.top.size(), 3u);
+  EXPECT_EQ(found.top[0].id, 1);
+  EXPECT_EQ(found.top[1].id, 2);  // the lower id of equals
+  EXPECT_EQ(found.top[2].id, 3);
+  EXPECT_NEAR(found.top[1].logprob, std::log(0.2), 1e-6);
+  EXPECT_EQ(token_logprobs(logits, 0, 100).top.size(), 5u);
 }
 
 }  // namespace

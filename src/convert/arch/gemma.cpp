@@ -40,6 +40,10 @@ std::vector<std::uint8_t> gemma3_flags(std::uint32_t n_layers, std::uint32_t pat
   return windowed_except_every(n_layers, pattern, kLayerWindow | kLayerLocalRope);
 }
 
+// Gemma's hidden_act is not used.
+constexpr const char* kActivationKey = "hidden_activation";
+constexpr const char* kActivation = "gelu_pytorch_tanh";
+
 constexpr HfDefaults kGemma2Defaults{.vocab = 256000,
                                      .dim = 2304,
                                      .hidden = 9216,
@@ -48,7 +52,9 @@ constexpr HfDefaults kGemma2Defaults{.vocab = 256000,
                                      .kv_heads = 4,
                                      .head_dim = 256,
                                      .max_seq = 8192,
-                                     .tied = true};
+                                     .tied = true,
+                                     .activation_key = kActivationKey,
+                                     .activation = kActivation};
 constexpr HfDefaults kGemma3Defaults{.vocab = 262208,
                                      .dim = 2304,
                                      .hidden = 9216,
@@ -59,7 +65,9 @@ constexpr HfDefaults kGemma3Defaults{.vocab = 262208,
                                      .max_seq = 131072,
                                      .tied = true,
                                      .rope_theta = 1e6,
-                                     .local_rope = true};
+                                     .local_rope = true,
+                                     .activation_key = kActivationKey,
+                                     .activation = kActivation};
 
 /// A soft cap; null, and 0, are none.
 float cap(const HfConfig& config, const char* key, double fallback) {
@@ -85,7 +93,7 @@ ModelPlan plan_gemma2_hf(const HfCheckpoint& checkpoint, const StorageChoice& st
   h.sliding_window = hf_window(config, 4096);
   const auto types = hf_layer_types(config, h.n_layers, kLayerWindow);
   if (h.sliding_window != 0) plan.flags = types.value_or(gemma2_flags(h.n_layers));
-  hf_finish(checkpoint, kNames, true, plan);
+  hf_finish(checkpoint, kNames, from_halves_norms_plus_one, plan);
   return plan;
 }
 
@@ -121,7 +129,7 @@ ModelPlan plan_gemma3_hf(const HfCheckpoint& checkpoint, const StorageChoice& st
       fail(ML_E_FORMAT, "{}: the RoPE base of sliding layers is 0; allowed: above 0", config.name());
     flag = kLayerWindow | kLayerLocalRope;
   }
-  hf_finish(checkpoint, kNames, true, plan);
+  hf_finish(checkpoint, kNames, from_halves_norms_plus_one, plan);
   return plan;
 }
 
@@ -162,7 +170,7 @@ ModelPlan plan_gemma2_gguf(const Gguf& gguf, const StorageChoice& storage) {
   keys.refuse_unless("rope.freq_base_swa", static_cast<double>(h.rope_theta),
                      "windowed layers with a RoPE base of their own are not supported");
   if (h.sliding_window != 0) plan.flags = gguf_windows(keys, h.n_layers, 2, kLayerWindow);
-  gguf_finish(keys, kNames, GgufRows::halves, plan);
+  gguf_finish(keys, kNames, from_halves, plan);
   return plan;
 }
 
@@ -179,7 +187,7 @@ ModelPlan plan_gemma3_gguf(const Gguf& gguf, const StorageChoice& storage) {
   h.sliding_window = keys.optional("attention.sliding_window").value_or(0);
   if (h.sliding_window != 0)
     plan.flags = gguf_windows(keys, h.n_layers, kGemma3Pattern, kLayerWindow | kLayerLocalRope);
-  gguf_finish(keys, kNames, GgufRows::halves, plan);
+  gguf_finish(keys, kNames, from_halves, plan);
   return plan;
 }
 

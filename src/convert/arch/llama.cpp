@@ -20,7 +20,7 @@ ModelPlan plan_llama_hf(const HfCheckpoint& checkpoint, const StorageChoice& sto
   ModelPlan plan;
   plan.header = hf_base_header(checkpoint, kLlamaDefaults, storage);
   hf_layer_types(checkpoint.config(), plan.header.n_layers, 0);
-  hf_finish(checkpoint, {}, false, plan);
+  hf_finish(checkpoint, {}, from_halves, plan);
   return plan;
 }
 
@@ -34,7 +34,7 @@ ModelPlan plan_mistral_hf(const HfCheckpoint& checkpoint, const StorageChoice& s
   h.sliding_window = hf_window(config, 4096);
   const auto types = hf_layer_types(config, h.n_layers, kLayerWindow);
   if (h.sliding_window != 0) plan.flags = types.value_or(std::vector<std::uint8_t>(h.n_layers, kLayerWindow));
-  hf_finish(checkpoint, {}, false, plan);
+  hf_finish(checkpoint, {}, from_halves, plan);
   return plan;
 }
 
@@ -43,7 +43,7 @@ ModelPlan plan_llama_gguf(const Gguf& gguf, const StorageChoice& storage) {
   ModelPlan plan;
   plan.header = gguf_base_header(keys, storage);
   plan.header.sliding_window = keys.optional("attention.sliding_window").value_or(0);
-  gguf_finish(keys, {}, GgufRows::interleaved, plan);
+  gguf_finish(keys, {}, as_they_are, plan);
   return plan;
 }
 

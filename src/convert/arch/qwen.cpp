@@ -38,7 +38,7 @@ ModelPlan plan_qwen2_hf(const HfCheckpoint& checkpoint, const StorageChoice& sto
   plan.header = hf_base_header(checkpoint, kQwen2Defaults, storage);
   plan.header.qkv_bias = 1;
   window(checkpoint.config(), plan);
-  hf_finish(checkpoint, {}, false, plan);
+  hf_finish(checkpoint, {}, from_halves, plan);
   return plan;
 }
 
@@ -48,7 +48,7 @@ ModelPlan plan_qwen3_hf(const HfCheckpoint& checkpoint, const StorageChoice& sto
   plan.header = hf_base_header(checkpoint, kQwen3Defaults, storage);
   plan.header.qk_norm = 1;
   window(checkpoint.config(), plan);
-  hf_finish(checkpoint, {}, false, plan);
+  hf_finish(checkpoint, {}, from_halves, plan);
   return plan;
 }
 
@@ -56,7 +56,7 @@ ModelPlan plan_qwen2_gguf(const Gguf& gguf, const StorageChoice& storage) {
   GgufKeys keys(gguf, "qwen2");
   ModelPlan plan;
   plan.header = gguf_base_header(keys, storage);
-  gguf_finish(keys, {}, GgufRows::halves, plan);
+  gguf_finish(keys, {}, from_halves, plan);
   return plan;
 }
 
@@ -65,7 +65,7 @@ ModelPlan plan_qwen3_gguf(const Gguf& gguf, const StorageChoice& storage) {
   ModelPlan plan;
   plan.header = gguf_base_header(keys, storage);
   plan.header.qk_norm = 1;
-  gguf_finish(keys, {}, GgufRows::halves, plan);
+  gguf_finish(keys, {}, from_halves, plan);
   return plan;
 }
 

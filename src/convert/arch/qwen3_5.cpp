@@ -1,5 +1,7 @@
 // Qwen3.5 and 3.6 (dense): most layers are linear attention (the gated delta rule), the others attention with
 // an output gate, q/k norms and a partial rotation.
+#include <numeric>
+
 #include "convert/arch/registry.h"
 #include "convert/gguf_source.h"
 
@@ -58,8 +60,39 @@ ModelPlan plan_qwen3_5_hf(const HfCheckpoint& checkpoint, const StorageChoice& s
   if (interval == 0)
     fail(ML_E_FORMAT, "{}: full_attention_interval is 0; allowed: 1 and more", config.name());
   plan.flags = types.value_or(linear_except_every(h.n_layers, interval));
-  hf_finish(checkpoint, kNames, true, plan);
+  hf_finish(checkpoint, kNames, from_halves_norms_plus_one, plan);
   return plan;
+}
+
+/// Of each position in the .mlb's order, the place in the file: `first` places stay, then come value heads of
+/// `each`. The file has them tiled (value head p belongs to key head p % K), the .mlb grouped (to key head p
+/// / (V / K)).
+std::vector<std::size_t> tiled_values(const MlbHeader& h, std::size_t first, std::size_t each) {
+  const std::size_t keys = h.lin_k_heads;
+  const std::size_t group = h.lin_v_heads / keys;
+  std::vector<std::size_t> order(first + h.lin_v_heads * each);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = first; i < order.size(); ++i) {
+    const std::size_t head = (i - first) / each;
+    order[i] = first + (head % group * keys + head / group) * each + (i - first) % each;
+  }
+  return order;
+}
+
+/// GGUF has Hugging Face's rows, but -exp(A_log), and tiled value heads.
+SourceTensor gguf_rows(SourceTensor t, const MlbHeader& h, const MlbTensor& tensor) {
+  const std::string_view target = tensor.name;
+  t = from_halves(std::move(t), h, tensor);
+  if (target == "A_log") t = log_of_negated(std::move(t));
+  if (h.lin_v_heads == h.lin_k_heads) return t;
+  const std::size_t queries_and_keys = 2 * std::size_t{h.lin_k_heads} * h.lin_k_dim;
+  if (target == "lqkv" || target == "lconv")
+    return pick_rows(std::move(t), tiled_values(h, queries_and_keys, h.lin_v_dim));
+  if (target == "lz") return pick_rows(std::move(t), tiled_values(h, 0, h.lin_v_dim));
+  if (target == "lb" || target == "la") return pick_rows(std::move(t), tiled_values(h, 0, 1));
+  if (target == "dt_bias" || target == "A_log") return pick_cols(std::move(t), tiled_values(h, 0, 1));
+  if (target == "lout") return pick_cols(std::move(t), tiled_values(h, 0, h.lin_v_dim));
+  return t;
 }
 
 /// Which layers are linear: a list, or all but every interval-th.
@@ -93,7 +126,7 @@ ModelPlan plan_qwen3_5_gguf(const Gguf& gguf, const StorageChoice& storage) {
          gguf.name, values, h.lin_v_heads);
   h.lin_v_dim = values / h.lin_v_heads;
   plan.flags = gguf_linear_layers(keys, h.n_layers);
-  gguf_finish(keys, kNames, GgufRows::halves, plan);
+  gguf_finish(keys, kNames, gguf_rows, plan);
   return plan;
 }
 

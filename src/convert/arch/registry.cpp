@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 namespace krafla {
 namespace {
@@ -20,10 +21,10 @@ const Family* find(std::string_view name, Names names) {
 }
 
 std::string known(Names names) {
-  std::string text;
+  std::vector<std::string_view> all;
   for (const Family* family : kFamilies)
-    for (const std::string_view name : family->*names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
+    all.insert(all.end(), (family->*names).begin(), (family->*names).end());
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ ModelPlan plan_smollm3_hf(const HfCheckpoint& checkpoint, const StorageChoice& s
     plan.flags[i] |= types                           ? (*types)[i]
                      : plan.flags[i] == kLayerNoRope ? kLayerWindow
                                                      : 0;  // by default where there is no RoPE
-  hf_finish(checkpoint, {}, false, plan);
+  hf_finish(checkpoint, {}, from_halves, plan);
   return plan;
 }
 
@@ -64,7 +64,7 @@ ModelPlan plan_smollm3_gguf(const Gguf& gguf, const StorageChoice& storage) {
   ModelPlan plan;
   plan.header = gguf_base_header(keys, storage);
   plan.flags = no_rope_every(plan.header.n_layers, 4);
-  gguf_finish(keys, {}, GgufRows::interleaved, plan);
+  gguf_finish(keys, {}, as_they_are, plan);
   return plan;
 }
 

@@ -32,9 +32,9 @@ inline __m256i dot_q4_pair(__m256i w, const int8_t* x) {
   return _mm256_add_epi16(low, high);
 }
 
-template <bool q4, int n>
+template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
-  if constexpr (q4) {
+  if constexpr (type == q4_0) {
     __m256i v[4] = {};
     unroll<(n + 1) / 2>([&](auto pair) {
       v[pair] = dot_q4_pair(load_pair<n - 2 * pair>(w + pair * 32), x.extra.paired[2 * pair]);
@@ -55,33 +55,34 @@ constexpr int kTileVectors = 1;
 constexpr int kTileActivations = 4;
 
 /// Q4_0: columns in groups of 4, nibbles. Q8_0: columns in pairs, int16.
-template <bool q4>
-constexpr size_t tile_block_bytes = kWide * 32 * (q4 ? 1 : 2);
+template <WeightType type>
+constexpr size_t tile_block_bytes = kWide * 32 * (type == q4_0 ? 1 : 2);
 
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  if constexpr (q4)
-    pack_columns<true>(rows, block, out, 0);
+  if constexpr (type == q4_0)
+    pack_columns<q4_0>(rows, block, out, 0);
   else
     pack_column_pairs(rows, block, out);
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][1]) {
   __m256i low[T], high[T];
-  unroll<T>(
-      [&](auto t) { low[t] = high[t] = q4 ? _mm256_set1_epi32(x[t][g].minus8[c]) : _mm256_setzero_si256(); });
-  if constexpr (q4) {
+  unroll<T>([&](auto t) {
+    low[t] = high[t] = type == q4_0 ? _mm256_set1_epi32(x[t][g].minus8[c]) : _mm256_setzero_si256();
+  });
+  if constexpr (type == q4_0) {
     unroll<8>([&](auto i) {
       const __m256i w0 = load_i(tile + i * 64), w1 = load_i(tile + i * 64 + 32);
       unroll<T>([&](auto t) {
         const __m256i xv = broadcast4(x[t][g].q[c] + i * 4);
         low[t] = _mm256_add_epi16(low[t], _mm256_maddubs_epi16(w0, xv));
         high[t] = _mm256_add_epi16(high[t], _mm256_maddubs_epi16(w1, xv));
-        if (i % 2 == 1) {  // every time was slower
-          settle(low[t]);
-          settle(high[t]);
+        if (i % 2 == 1) {  // every i was slower
+          pin_to_register(low[t]);
+          pin_to_register(high[t]);
         }
       });
     });
@@ -96,8 +97,8 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
         const __m256i xv = broadcast4(x[t][g].extra.wide[c] + i * 2);
         low[t] = _mm256_add_epi32(low[t], _mm256_madd_epi16(w0, xv));
         high[t] = _mm256_add_epi32(high[t], _mm256_madd_epi16(w1, xv));
-        settle(low[t]);
-        settle(high[t]);
+        pin_to_register(low[t]);
+        pin_to_register(high[t]);
       });
     });
     unroll<T>([&](auto t) {

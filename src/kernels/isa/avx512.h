@@ -18,11 +18,11 @@ inline void pack_extra(Blocks8& x) {
   halve_minus8(x.minus8);
 }
 
-template <bool q4, int n>
+template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
   const __m512i zero = _mm512_setzero_si512();
   const __m512i ones = _mm512_set1_epi16(1);
-  if constexpr (q4) {
+  if constexpr (type == q4_0) {
     const __m512i mask = _mm512_set1_epi8(15);
     __m512i v[2] = {zero, zero};
     unroll<(n + 3) / 4>([&](auto i) {
@@ -51,40 +51,41 @@ constexpr int kTileVectors = 2;
 constexpr int kTileActivations = 6;
 
 /// Q4_0: columns in groups of 4, nibbles. Q8_0: columns in pairs, int16.
-template <bool q4>
-constexpr size_t tile_block_bytes = kWide * 32 * (q4 ? 1 : 2);
+template <WeightType type>
+constexpr size_t tile_block_bytes = kWide * 32 * (type == q4_0 ? 1 : 2);
 
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  if constexpr (q4)
-    pack_columns_z<true>(rows, block, out, 0);
+  if constexpr (type == q4_0)
+    pack_columns_z<q4_0>(rows, block, out, 0);
   else
     pack_column_pairs_z(rows, block, out);
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][2]) {
   __m512i acc[T][2];
   unroll<T>([&](auto t) {
-    acc[t][0] = acc[t][1] = q4 ? _mm512_set1_epi32(x[t][g].minus8[c]) : _mm512_setzero_si512();
+    acc[t][0] = acc[t][1] = type == q4_0 ? _mm512_set1_epi32(x[t][g].minus8[c]) : _mm512_setzero_si512();
   });
-  unroll<q4 ? 8 : 16>([&](auto i) {
-    const __m512i w[2] = {load_z(tile + i * 64), load_z(tile + tile_block_bytes<q4> + i * 64)};
+  unroll<type == q4_0 ? 8 : 16>([&](auto i) {
+    const __m512i w[2] = {load_z(tile + i * 64), load_z(tile + tile_block_bytes<type> + i * 64)};
     unroll<T>([&](auto t) {
       const __m512i xv =
-          q4 ? broadcast4_z(x[t][g].q[c] + i * 4) : broadcast4_z(x[t][g].extra.wide[c] + i * 2);
+          type == q4_0 ? broadcast4_z(x[t][g].q[c] + i * 4) : broadcast4_z(x[t][g].extra.wide[c] + i * 2);
       unroll<2>([&](auto r) {
-        if constexpr (q4)
+        if constexpr (type == q4_0)
           acc[t][r] = _mm512_add_epi16(acc[t][r], _mm512_maddubs_epi16(w[r], xv));
         else
           acc[t][r] = _mm512_add_epi32(acc[t][r], _mm512_madd_epi16(w[r], xv));
-        settle(acc[t][r]);
+        pin_to_register(acc[t][r]);
       });
     });
   });
   unroll<T>([&](auto t) {
-    unroll<2>(
-        [&](auto r) { sums[t][r].v = q4 ? _mm512_madd_epi16(acc[t][r], _mm512_set1_epi16(1)) : acc[t][r]; });
+    unroll<2>([&](auto r) {
+      sums[t][r].v = type == q4_0 ? _mm512_madd_epi16(acc[t][r], _mm512_set1_epi16(1)) : acc[t][r];
+    });
   });
 }

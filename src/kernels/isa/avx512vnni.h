@@ -20,10 +20,10 @@ inline void pack_extra(Blocks8& x) {
 
 inline __m512i dot4(__m512i sum, __m512i w, __m512i x) { return _mm512_dpbusd_epi32(sum, w, x); }
 
-template <bool q4, int n>
+template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
   const __m512i zero = _mm512_setzero_si512();
-  if constexpr (q4) {
+  if constexpr (type == q4_0) {
     const __m512i mask = _mm512_set1_epi8(15);
     __m512i v[2] = {zero, zero};
     unroll<(n + 3) / 4>([&](auto i) {
@@ -46,22 +46,23 @@ constexpr int kTileVectors = 2;
 constexpr int kTileActivations = 6;
 
 /// Columns in groups of 4, unsigned bytes.
-template <bool q4>
+template <WeightType type>
 constexpr size_t tile_block_bytes = kWide * 32;
 
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  pack_columns_z<q4>(rows, block, out, q4 ? 0 : 0x80);
+  pack_columns_z<type>(rows, block, out, type == q4_0 ? 0 : 0x80);
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][2]) {
   unroll<T>([&](auto t) {
-    sums[t][0].v = sums[t][1].v = _mm512_set1_epi32(q4 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]);
+    sums[t][0].v = sums[t][1].v =
+        _mm512_set1_epi32(type == q4_0 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]);
   });
   unroll<8>([&](auto i) {
-    const __m512i w0 = load_z(tile + i * 64), w1 = load_z(tile + tile_block_bytes<q4> + i * 64);
+    const __m512i w0 = load_z(tile + i * 64), w1 = load_z(tile + tile_block_bytes<type> + i * 64);
     unroll<T>([&](auto t) {
       const __m512i xv = broadcast4_z(x[t][g].q[c] + i * 4);
       sums[t][0].v = dot4(sums[t][0].v, w0, xv);

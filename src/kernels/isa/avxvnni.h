@@ -18,9 +18,9 @@ inline void pack_extra(Blocks8& x) {
 
 inline __m256i dot4(__m256i sum, __m256i w, __m256i x) { return _mm256_dpbusd_avx_epi32(sum, w, x); }
 
-template <bool q4, int n>
+template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
-  if constexpr (q4) {
+  if constexpr (type == q4_0) {
     const __m256i mask = _mm256_set1_epi8(15);
     __m256i v[4] = {};
     unroll<(n + 1) / 2>([&](auto pair) {
@@ -48,20 +48,20 @@ constexpr int kTileVectors = 1;
 constexpr int kTileActivations = 4;
 
 /// Columns in groups of 4, unsigned bytes.
-template <bool q4>
+template <WeightType type>
 constexpr size_t tile_block_bytes = kWide * 32;
 
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  pack_columns<q4>(rows, block, out, q4 ? 0 : 0x80);
+  pack_columns<type>(rows, block, out, type == q4_0 ? 0 : 0x80);
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][1]) {
   __m256i low[T], high[T];
   unroll<T>([&](auto t) {
-    low[t] = high[t] = _mm256_set1_epi32(q4 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]);
+    low[t] = high[t] = _mm256_set1_epi32(type == q4_0 ? x[t][g].minus8[c] : x[t][g].extra.minus128[c]);
   });
   unroll<8>([&](auto i) {
     const __m256i w0 = load_i(tile + i * 64), w1 = load_i(tile + i * 64 + 32);

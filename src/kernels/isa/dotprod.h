@@ -9,12 +9,12 @@
 constexpr int kTileActivations = 4;
 
 /// Columns in groups of 4.
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  pack_columns<q4>(rows, block, out, [](int32x4_t v) { return vreinterpretq_s8_s32(v); });
+  pack_columns<type>(rows, block, out, [](int32x4_t v) { return vreinterpretq_s8_s32(v); });
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][1]) {
   int32x4_t acc[T][4] = {};

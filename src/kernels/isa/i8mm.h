@@ -10,19 +10,19 @@
 constexpr int kTileActivations = 4;
 
 /// Columns in groups of 8: [4 groups][8 pairs of rows][2][8].
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
   for (int r = 0; r < 16; r += 2)
     for (int half = 0; half < 2; ++half) {
-      const int8x16_t first = load_levels<q4>(rows[r] + block * block_bytes<q4>, half);
-      const int8x16_t second = load_levels<q4>(rows[r + 1] + block * block_bytes<q4>, half);
+      const int8x16_t first = load_levels<type>(rows[r] + block * block_bytes<type>, half);
+      const int8x16_t second = load_levels<type>(rows[r + 1] + block * block_bytes<type>, half);
       int8_t* to = reinterpret_cast<int8_t*>(out + half * 256 + r * 8);
       vst1q_s8(to, vcombine_s8(vget_low_s8(first), vget_low_s8(second)));
       vst1q_s8(to + 128, vcombine_s8(vget_high_s8(first), vget_high_s8(second)));
     }
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][1]) {
   constexpr int kPairs = (T + 1) / 2;  // of activation rows; an odd one is its own mate

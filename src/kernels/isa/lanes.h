@@ -149,7 +149,7 @@ inline void transpose(F (&v)[8]) {
       v[c].v[r] = t;
     }
 }
-constexpr bool kConvertsHalves = false;  // it takes a dozen instructions
+constexpr bool kConvertsHalves = false;  // a dozen instructions
 inline F load_f16(const uint16_t* p) {
   F r;
   KRAFLA_LANES(f16_to_float(p[i]));

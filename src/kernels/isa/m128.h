@@ -44,7 +44,7 @@ inline void store_bytes(uint8_t* p, I4 a) {
   const int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
   __builtin_memcpy(p, &bytes, 4);
 }
-constexpr bool kConvertsHalves = false;  // it takes a dozen instructions
+constexpr bool kConvertsHalves = false;  // a dozen instructions
 /// As f16_to_float() does it.
 inline F4 load4_f16(const uint16_t* p) {
   const __m128i h =
@@ -130,13 +130,13 @@ inline void transpose4(__m128i (&v)[4]) {
 }
 
 /// A tile's block as 8 groups of 4 columns, each [16 rows][4] bytes: nibbles or int8.
-template <bool q4>
+template <WeightType type>
 inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out) {
   for (int r = 0; r < 16; r += 4)
     for (int half = 0; half < 2; ++half) {
       __m128i v[4];
       for (int i = 0; i < 4; ++i) {
-        if constexpr (q4) {
+        if constexpr (type == q4_0) {
           const __m128i bytes = load_i(rows[r + i] + block * 16);
           v[i] = half == 0 ? low_nibbles(bytes) : high_nibbles(bytes);
         } else {
@@ -149,10 +149,10 @@ inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out)
 }
 
 /// A tile's block as 16 pairs of columns, each [16 rows][2] int16.
-template <bool q4>
+template <WeightType type>
 inline void pack_column_pairs(const uint8_t* const* rows, size_t block, uint8_t* out) {
   alignas(16) uint8_t bytes[16 * 32];
-  pack_columns<q4>(rows, block, bytes);
+  pack_columns<type>(rows, block, bytes);
   for (int g = 0; g < 8; ++g)
     for (int r = 0; r < 4; ++r) {  // four rows' four columns
       const __m128i v = load_i(bytes + g * 64 + r * 16);
@@ -174,7 +174,7 @@ inline __attribute__((always_inline)) void pair_isums(const uint8_t* tile, X x, 
       const __m128i xv = broadcast4(x(t, i));
       unroll<4>([&](auto r) {
         acc[t][r] = _mm_add_epi32(acc[t][r], _mm_madd_epi16(load_i(tile + i * 64 + r * 16), xv));
-        settle(acc[t][r]);
+        pin_to_register(acc[t][r]);
       });
     });
   });

@@ -71,7 +71,7 @@ inline void transpose(F (&v)[8]) {
   transpose8(t);
   for (int i = 0; i < 8; ++i) v[i] = _mm256_castsi256_ps(t[i]);
 }
-constexpr bool kConvertsHalves = true;  // an instruction does
+constexpr bool kConvertsHalves = true;  // one instruction
 inline F load_f16(const uint16_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
@@ -120,10 +120,10 @@ inline void load_dwords(const uint8_t* const* rows, size_t offset, __m256i* v) {
 }
 
 /// Eight rows' blocks as eight groups of four columns: v[g] holds columns 4g .. 4g+3 of each row.
-template <bool q4>
+template <WeightType type>
 inline void load_columns(const uint8_t* const* rows, size_t block, __m256i (&v)[8]) {
-  load_dwords(rows, block * block_bytes<q4>, v);
-  if constexpr (q4) {
+  load_dwords(rows, block * block_bytes<type>, v);
+  if constexpr (type == q4_0) {
     const __m256i mask = _mm256_set1_epi8(15);
     unroll<4>([&](auto g) {
       v[g + 4] = _mm256_and_si256(_mm256_srli_epi16(v[g], 4), mask);
@@ -136,11 +136,11 @@ inline void load_columns(const uint8_t* const* rows, size_t block, __m256i (&v)[
 
 /// A tile's block as 8 groups of 4 columns, each [16 rows][4] bytes: nibbles, or int8 with the bits of `flip`
 /// inverted.
-template <bool q4>
+template <WeightType type>
 inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out, uint8_t flip) {
   for (int half = 0; half < 2; ++half) {
     __m256i v[8];
-    load_columns<q4>(rows + half * 8, block, v);
+    load_columns<type>(rows + half * 8, block, v);
     for (int g = 0; g < 8; ++g)
       store_i(out + (g * 2 + half) * 32, _mm256_xor_si256(v[g], _mm256_set1_epi8(static_cast<char>(flip))));
   }
@@ -154,7 +154,7 @@ inline void pack_column_pairs(const uint8_t* const* rows, size_t block, uint8_t*
       _mm256_add_epi8(first, _mm256_set1_epi16(0x0200));  // two bytes further; the -1 of a word stays
   for (int half = 0; half < 2; ++half) {
     __m256i v[8];
-    load_columns<false>(rows + half * 8, block, v);
+    load_columns<q8_0>(rows + half * 8, block, v);
     for (int g = 0; g < 8; ++g) {
       store_i(out + (g * 4 + half) * 32, _mm256_srai_epi16(_mm256_shuffle_epi8(v[g], first), 8));
       store_i(out + (g * 4 + 2 + half) * 32, _mm256_srai_epi16(_mm256_shuffle_epi8(v[g], second), 8));
@@ -183,7 +183,7 @@ inline void pack_int16(const int8_t (&q)[8][32], int16_t (&wide)[8][32]) {
             _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(&q[0][0] + i))));
 }
 
-/// Two neighbouring Q4_0 blocks of a row; of the second one nothing is read where the row has but n.
+/// Two neighbouring Q4_0 blocks of a row. n = 1: the row ends after the first, and the second is not read.
 template <int n>
 inline __m256i load_pair(const uint8_t* w) {
   if constexpr (n >= 2)

@@ -5,7 +5,7 @@ struct WI {
   __m512i v;
 };
 
-constexpr int kProductVectors = 4;  // W of a product in attention: three queries have 12 sums
+constexpr int kProductVectors = 4;  // of a product in attention: three queries have 12 sums
 
 inline W set16(float x) { return _mm512_set1_ps(x); }
 inline __mmask16 lt(W a, W b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
@@ -77,10 +77,10 @@ inline void load_dwords_z(const uint8_t* const* rows, size_t offset, __m512i* v)
 }
 
 /// 16 rows' blocks as eight groups of four columns: v[g] holds columns 4g .. 4g+3 of each row.
-template <bool q4>
+template <WeightType type>
 inline void load_columns_z(const uint8_t* const* rows, size_t block, __m512i (&v)[8]) {
-  load_dwords_z(rows, block * block_bytes<q4>, v);
-  if constexpr (q4) {
+  load_dwords_z(rows, block * block_bytes<type>, v);
+  if constexpr (type == q4_0) {
     const __m512i mask = _mm512_set1_epi8(15);
     unroll<4>([&](auto g) {
       v[g + 4] = _mm512_and_si512(_mm512_srli_epi16(v[g], 4), mask);
@@ -92,10 +92,10 @@ inline void load_columns_z(const uint8_t* const* rows, size_t block, __m512i (&v
 }
 
 /// pack_columns() in 512 bits.
-template <bool q4>
+template <WeightType type>
 inline void pack_columns_z(const uint8_t* const* rows, size_t block, uint8_t* out, uint8_t flip) {
   __m512i v[8];
-  load_columns_z<q4>(rows, block, v);
+  load_columns_z<type>(rows, block, v);
   unroll<8>([&](auto g) {
     _mm512_store_si512(out + g * 64, _mm512_xor_si512(v[g], _mm512_set1_epi8(static_cast<char>(flip))));
   });
@@ -108,7 +108,7 @@ inline void pack_column_pairs_z(const uint8_t* const* rows, size_t block, uint8_
   const __m512i second =
       _mm512_add_epi8(first, _mm512_set1_epi16(0x0200));  // two bytes further; the -1 of a word stays
   __m512i v[8];
-  load_columns_z<false>(rows, block, v);
+  load_columns_z<q8_0>(rows, block, v);
   unroll<8>([&](auto g) {
     _mm512_store_si512(out + g * 128, _mm512_srai_epi16(_mm512_shuffle_epi8(v[g], first), 8));
     _mm512_store_si512(out + g * 128 + 64, _mm512_srai_epi16(_mm512_shuffle_epi8(v[g], second), 8));

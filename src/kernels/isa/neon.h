@@ -16,12 +16,12 @@ inline int16x8_t add_low(int16x8_t sum, int8x16_t a, int8x16_t b) {
   return vmlal_s8(sum, vget_low_s8(a), vget_low_s8(b));
 }
 
-template <bool q4, int n>
+template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
-  if constexpr (q4) {
+  if constexpr (type == q4_0) {
     int16x8_t v[8] = {};
     unroll<n>([&](auto b) {
-      const int8x16_t w0 = load_levels<true>(w + b * 16, 0), w1 = load_levels<true>(w + b * 16, 1);
+      const int8x16_t w0 = load_levels<q4_0>(w + b * 16, 0), w1 = load_levels<q4_0>(w + b * 16, 1);
       const int8x16_t x0 = load_q(x.q[b]), x1 = load_q(x.q[b] + 16);
       v[b] = add_high(add_low(add_high(mul_low(w0, x0), w0, x0), w1, x1), w1, x1);
     });
@@ -32,7 +32,7 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
   } else {
     int32x4_t v[8] = {};
     unroll<n>([&](auto b) {
-      const int8x16_t w0 = load_levels<false>(w + b * 32, 0), w1 = load_levels<false>(w + b * 32, 1);
+      const int8x16_t w0 = load_levels<q8_0>(w + b * 32, 0), w1 = load_levels<q8_0>(w + b * 32, 1);
       const int8x16_t x0 = load_q(x.q[b]), x1 = load_q(x.q[b] + 16);
       v[b] = vpadalq_s16(vpaddlq_s16(add_high(mul_low(w0, x0), w0, x0)), add_high(mul_low(w1, x1), w1, x1));
     });
@@ -47,9 +47,9 @@ constexpr int kTileActivations = 2;  // half as many registers
 #endif
 
 /// Of a group's four rows first columns 0 and 1, then 2 and 3.
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  pack_columns<q4>(rows, block, out, [](int32x4_t v) {
+  pack_columns<type>(rows, block, out, [](int32x4_t v) {
     return vreinterpretq_s8_s16(vcombine_s16(vmovn_s32(v), vshrn_n_s32(v, 16)));
   });
 }
@@ -64,7 +64,7 @@ inline int8x16_t broadcast2(int8x16_t x) {
     return vreinterpretq_s8_s16(vdupq_lane_s16(vget_high_s16(pairs), i - 4));
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][1]) {
   int16x8_t narrow[T][4] = {};  // Q4_0
@@ -80,7 +80,7 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
       unroll<T>([&](auto t) {
         const int8x16_t x0 = broadcast2<2 * i>(xv[t]), x1 = broadcast2<2 * i + 1>(xv[t]);
         unroll<4>([&](auto r) {
-          if constexpr (q4)
+          if constexpr (type == q4_0)
             narrow[t][r] = add_high(add_low(narrow[t][r], w[r], x0), w[r], x1);
           else
             acc[t][r] = vpadalq_s16(acc[t][r], add_high(mul_low(w[r], x0), w[r], x1));
@@ -89,7 +89,7 @@ inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const
     });
   });
   unroll<T>([&](auto t) {
-    if constexpr (q4) unroll<4>([&](auto r) { acc[t][r] = vpaddlq_s16(narrow[t][r]); });
+    if constexpr (type == q4_0) unroll<4>([&](auto r) { acc[t][r] = vpaddlq_s16(narrow[t][r]); });
     sums[t][0] = {as_i(acc[t][0], acc[t][1]), as_i(acc[t][2], acc[t][3])};
   });
 }

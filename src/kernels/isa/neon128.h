@@ -42,7 +42,7 @@ inline void store_bytes(uint8_t* p, I4 a) {
   const uint32_t bytes = vget_lane_u32(vreinterpret_u32_s8(vmovn_s16(vcombine_s16(words, words))), 0);
   __builtin_memcpy(p, &bytes, 4);
 }
-constexpr bool kConvertsHalves = true;  // an instruction does
+constexpr bool kConvertsHalves = true;  // one instruction
 inline F4 load4_f16(const uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
 inline void store_f16(uint16_t* p, F4 a) {
   vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)));

@@ -8,10 +8,10 @@ inline void pack_extra(Blocks8&) {}
 inline int8x16_t load_q(const int8_t* p) { return vld1q_s8(p); }
 
 /// The levels of a block's first (half = 0) or last 16 columns.
-template <bool q4>
+template <WeightType type>
 inline int8x16_t load_levels(const uint8_t* block, int half) {
-  const uint8x16_t bytes = vld1q_u8(block + (q4 ? 0 : half * 16));
-  if constexpr (!q4) return vreinterpretq_s8_u8(bytes);
+  const uint8x16_t bytes = vld1q_u8(block + (type == q4_0 ? 0 : half * 16));
+  if constexpr (type == q8_0) return vreinterpretq_s8_u8(bytes);
   const uint8x16_t nibbles = half == 0 ? vandq_u8(bytes, vdupq_n_u8(15)) : vshrq_n_u8(bytes, 4);
   return vsubq_s8(vreinterpretq_s8_u8(nibbles), vdupq_n_s8(8));
 }
@@ -31,13 +31,13 @@ inline void transpose4(int32x4_t (&v)[4]) {
 
 /// A tile's block as 8 groups of 4 columns, each [16 rows][4] int8; arrange() may change the order within
 /// four rows of a group.
-template <bool q4, class Arrange>
+template <WeightType type, class Arrange>
 inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out, Arrange arrange) {
   for (int r = 0; r < 16; r += 4)
     for (int half = 0; half < 2; ++half) {
       int32x4_t v[4];
       for (int i = 0; i < 4; ++i)
-        v[i] = vreinterpretq_s32_s8(load_levels<q4>(rows[r + i] + block * block_bytes<q4>, half));
+        v[i] = vreinterpretq_s32_s8(load_levels<type>(rows[r + i] + block * block_bytes<type>, half));
       transpose4(v);  // v[g]: four columns of the four rows
       for (int g = 0; g < 4; ++g)
         vst1q_s8(reinterpret_cast<int8_t*>(out + (half * 4 + g) * 64 + r * 4), arrange(v[g]));
@@ -45,6 +45,6 @@ inline void pack_columns(const uint8_t* const* rows, size_t block, uint8_t* out,
 }
 
 /// Every tile holds int8.
-template <bool q4>
+template <WeightType type>
 constexpr size_t tile_block_bytes = kWide * 32;
 constexpr int kTileVectors = 1;

@@ -4,7 +4,7 @@
 
 #include "kernels/isa/lanes.h"
 
-// ---- A3: the activation row needs nothing beside its int8 quants.
+// ---- A3: no Extra.
 struct Extra {};
 using Blocks8 = EightBlocks<Extra>;
 inline void pack_extra(Blocks8&) {}
@@ -22,10 +22,10 @@ inline int32_t dot_q4(const uint8_t* w, const int8_t* x) {
 
 /// The isums of the first n of eight blocks, lane = block; the other lanes are 0. w points at the first
 /// block.
-template <bool q4, int n>
+template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
   I r = {};
-  for (int b = 0; b < n; ++b) r.v[b] = q4 ? dot_q4(w + b * 16, x.q[b]) : dot_q8(w + b * 32, x.q[b]);
+  for (int b = 0; b < n; ++b) r.v[b] = type == q4_0 ? dot_q4(w + b * 16, x.q[b]) : dot_q8(w + b * 32, x.q[b]);
   return r;
 }
 
@@ -33,15 +33,15 @@ constexpr int kTileVectors = 1;      ///< a tile is this many times 16 rows
 constexpr int kTileActivations = 4;  ///< activation rows that meet a tile at a time
 
 /// A tile's block: [16 rows][32] int8 levels.
-template <bool q4>
+template <WeightType type>
 constexpr size_t tile_block_bytes = kWide * 32;
 
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
   for (size_t r = 0; r < kWide; ++r) {
     int8_t* to = reinterpret_cast<int8_t*>(out + r * 32);
     for (int i = 0; i < 32; ++i) {
-      if (q4) {
+      if (type == q4_0) {
         const uint8_t byte = rows[r][block * 16 + (i & 15)];
         to[i] = static_cast<int8_t>((i < 16 ? byte & 15 : byte >> 4) - 8);
       } else {
@@ -52,7 +52,7 @@ inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
 }
 
 /// The isums of the tile's 16 rows with block c of x[t][g], for T activation rows.
-template <bool q4, int T>
+template <WeightType type, int T>
 inline void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T], size_t g, int c, WI (&sums)[T][1]) {
   for (int t = 0; t < T; ++t)
     for (int r = 0; r < kWide; ++r) {

@@ -37,7 +37,7 @@ inline void store_bytes(uint8_t* p, I4 a) {
   wasm_v128_store32_lane(p, wasm_i8x16_shuffle(a.v, a.v, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12),
                          0);
 }
-constexpr bool kConvertsHalves = false;  // it takes a dozen instructions
+constexpr bool kConvertsHalves = false;  // a dozen instructions
 /// As f16_to_float() does it.
 inline F4 load4_f16(const uint16_t* p) {
   const U4 h = (U4)wasm_u32x4_load16x4(p);
@@ -97,12 +97,12 @@ inline v128_t add_rows(const v128_t* v) {
   return add(add((v128_t)a, (v128_t)b), add((v128_t)c, (v128_t)d));
 }
 
-template <bool q4, int n>
+template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
   v128_t v[8] = {};
   unroll<n>([&](auto b) {
     const int16_t* xb = x.extra.wide[b];
-    if constexpr (q4) {
+    if constexpr (type == q4_0) {
       const v128_t bytes = wasm_v128_load(w + b * 16);
       const v128_t low = wasm_v128_and(bytes, wasm_u8x16_splat(15)), high = wasm_u8x16_shr(bytes, 4);
       v[b] = add(
@@ -116,7 +116,7 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
     }
   });
   I sums = {{add_rows(v)}, {add_rows(v + 4)}};
-  if constexpr (q4) {
+  if constexpr (type == q4_0) {
     sums.low.v = add(sums.low.v, wasm_v128_load(x.minus8));
     sums.high.v = add(sums.high.v, wasm_v128_load(x.minus8 + 4));
   }
@@ -127,23 +127,23 @@ constexpr int kTileVectors = 1;
 constexpr int kTileActivations = 2;
 
 /// Columns in pairs, each [16 rows][2] int16 levels.
-template <bool q4>
+template <WeightType type>
 constexpr size_t tile_block_bytes = kWide * 32 * 2;
 
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
   int16_t levels[kWide][32];
   for (int r = 0; r < kWide; ++r)
     for (int i = 0; i < 32; ++i) {
-      const uint8_t byte = q4 ? rows[r][block * 16 + (i & 15)] : rows[r][block * 32 + i];
-      levels[r][i] =
-          static_cast<int16_t>(q4 ? (i < 16 ? byte & 15 : byte >> 4) - 8 : static_cast<int8_t>(byte));
+      const uint8_t byte = type == q4_0 ? rows[r][block * 16 + (i & 15)] : rows[r][block * 32 + i];
+      levels[r][i] = static_cast<int16_t>(type == q4_0 ? (i < 16 ? byte & 15 : byte >> 4) - 8
+                                                       : static_cast<int8_t>(byte));
     }
   for (int i = 0; i < 16; ++i)
     for (int r = 0; r < kWide; ++r) __builtin_memcpy(out + i * 64 + r * 4, levels[r] + 2 * i, 4);
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][1]) {
   v128_t acc[T][4] = {};

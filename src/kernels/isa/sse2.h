@@ -14,12 +14,12 @@ inline __m128i dot16(__m128i w0, __m128i w1, const int16_t* x) {
   return _mm_add_epi32(_mm_madd_epi16(w0, load_i(x)), _mm_madd_epi16(w1, load_i(x + 8)));
 }
 
-template <bool q4, int n>
+template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
   __m128i v[8] = {};
   unroll<n>([&](auto b) {
     const int16_t* xb = x.extra.wide[b];
-    if constexpr (q4) {
+    if constexpr (type == q4_0) {
       const __m128i bytes = load_i(w + b * 16), zero = _mm_setzero_si128();
       const __m128i low = low_nibbles(bytes), high = high_nibbles(bytes);
       v[b] = _mm_add_epi32(dot16(_mm_unpacklo_epi8(low, zero), _mm_unpackhi_epi8(low, zero), xb),
@@ -31,7 +31,7 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
     }
   });
   I sums = add_blocks(v);
-  if constexpr (q4) {
+  if constexpr (type == q4_0) {
     sums.low.v = _mm_add_epi32(sums.low.v, load_i(x.minus8));
     sums.high.v = _mm_add_epi32(sums.high.v, load_i(x.minus8 + 4));
   }
@@ -42,20 +42,20 @@ constexpr int kTileVectors = 1;
 constexpr int kTileActivations = 2;
 
 /// Columns in pairs, int16.
-template <bool q4>
+template <WeightType type>
 constexpr size_t tile_block_bytes = kWide * 32 * 2;
 
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  pack_column_pairs<q4>(rows, block, out);
+  pack_column_pairs<type>(rows, block, out);
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][1]) {
   __m128i acc[T][4];
   unroll<T>([&](auto t) {
-    const __m128i start = _mm_set1_epi32(q4 ? x[t][g].minus8[c] : 0);
+    const __m128i start = _mm_set1_epi32(type == q4_0 ? x[t][g].minus8[c] : 0);
     unroll<4>([&](auto r) { acc[t][r] = start; });
   });
   pair_isums<T>(tile, [&](int t, int i) { return x[t][g].extra.wide[c] + i * 2; }, acc);

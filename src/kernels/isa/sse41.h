@@ -26,13 +26,13 @@ inline __m128i dot_signed(__m128i w, const int8_t* x) {
   return _mm_maddubs_epi16(_mm_abs_epi8(w), _mm_sign_epi8(load_i(x), w));
 }
 
-template <bool q4, int n>
+template <WeightType type, int n>
 inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x) {
   const __m128i ones = _mm_set1_epi16(1);
   __m128i v[8] = {};
   unroll<n>([&](auto b) {
     const int8_t* xb = x.q[b];
-    if constexpr (q4) {
+    if constexpr (type == q4_0) {
       const __m128i bytes = load_i(w + b * 16);
       v[b] = _mm_madd_epi16(_mm_add_epi16(_mm_maddubs_epi16(low_nibbles(bytes), load_i(xb)),
                                           _mm_maddubs_epi16(high_nibbles(bytes), load_i(xb + 16))),
@@ -43,7 +43,7 @@ inline __attribute__((always_inline)) I isums(const uint8_t* w, const Blocks8& x
     }
   });
   I sums = add_blocks(v);
-  if constexpr (q4) {
+  if constexpr (type == q4_0) {
     sums.low.v = _mm_add_epi32(sums.low.v, _mm_madd_epi16(load_i(x.minus8), ones));
     sums.high.v = _mm_add_epi32(sums.high.v, _mm_madd_epi16(load_i(x.minus8 + 4), ones));
   }
@@ -54,31 +54,32 @@ constexpr int kTileVectors = 1;
 constexpr int kTileActivations = 2;
 
 /// Q4_0: columns in groups of 4, nibbles. Q8_0: columns in pairs, int16.
-template <bool q4>
-constexpr size_t tile_block_bytes = kWide * 32 * (q4 ? 1 : 2);
+template <WeightType type>
+constexpr size_t tile_block_bytes = kWide * 32 * (type == q4_0 ? 1 : 2);
 
-template <bool q4>
+template <WeightType type>
 inline void pack_block(const uint8_t* const* rows, size_t block, uint8_t* out) {
-  if constexpr (q4)
-    pack_columns<true>(rows, block, out);
+  if constexpr (type == q4_0)
+    pack_columns<q4_0>(rows, block, out);
   else
-    pack_column_pairs<false>(rows, block, out);
+    pack_column_pairs<q8_0>(rows, block, out);
 }
 
-template <bool q4, int T>
+template <WeightType type, int T>
 inline __attribute__((always_inline)) void tile_isums(const uint8_t* tile, const Blocks8* const (&x)[T],
                                                       size_t g, int c, WI (&sums)[T][1]) {
   __m128i acc[T][4];
   unroll<T>([&](auto t) {
-    unroll<4>([&](auto r) { acc[t][r] = q4 ? _mm_set1_epi32(x[t][g].minus8[c]) : _mm_setzero_si128(); });
+    unroll<4>(
+        [&](auto r) { acc[t][r] = type == q4_0 ? _mm_set1_epi32(x[t][g].minus8[c]) : _mm_setzero_si128(); });
   });
-  if constexpr (q4) {
+  if constexpr (type == q4_0) {
     unroll<8>([&](auto i) {
       unroll<T>([&](auto t) {
         const __m128i xv = broadcast4(x[t][g].q[c] + i * 4);
         unroll<4>([&](auto r) {
           acc[t][r] = _mm_add_epi16(acc[t][r], _mm_maddubs_epi16(load_i(tile + i * 64 + r * 16), xv));
-          settle(acc[t][r]);
+          pin_to_register(acc[t][r]);
         });
       });
     });

@@ -1,4 +1,4 @@
-// 16 lanes as two vectors of 8, for instruction sets whose registers hold no 16.
+// 16 lanes as two vectors of 8, for instruction sets without registers of 16.
 
 struct W {
   F low, high;
@@ -30,7 +30,7 @@ inline W scale_by_bits(W y, W t) { return {scale_by_bits(y.low, t.low), scale_by
 inline bool all_within(W a, float limit) { return all_within(a.low, limit) && all_within(a.high, limit); }
 inline F low(W a) { return a.low; }
 inline F high(W a) { return a.high; }
-constexpr int kProductVectors = 2;  // W of a product in attention: three queries have 12 sums of 8 lanes
+constexpr int kProductVectors = 2;  // of a product in attention: three queries have 12 sums of 8 lanes
 
 inline W set16(float x) { return {set1(x), set1(x)}; }
 inline W load16(const float* p) { return {load(p), load(p + kLanes)}; }

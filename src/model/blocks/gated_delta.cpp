@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/math.h"
-
 namespace krafla {
 namespace {
 
@@ -54,23 +52,15 @@ void convolve(const MlbLayer& layer, const Shape& shape, Context& context, Batch
   });
 }
 
-float softplus(float x) {
-  const float positive = x > 0 ? x : x == x ? 0.0f : x;
-  return positive + math::log1p(math::exp(-std::fabs(x)));
-}
-
 /// One row's unit queries and keys, and beta and g of its value heads.
 void prepare_row(const MlbLayer& layer, const Shape& shape, Context& context, Batch& batch, std::size_t row) {
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.k_dim)));
   float* head = batch.conv.data() + row * shape.state.stride();
   for (std::size_t i = 0; i < 2 * shape.k_heads; ++i, head += shape.k_dim)
     context.kernels.l2_norm(head, i < shape.k_heads ? scale : 1.0f, shape.k_dim);
-  float* beta = batch.beta.data() + row * shape.v_heads;
-  float* decay = batch.decay.data() + row * shape.v_heads;
-  for (std::size_t h = 0; h < shape.v_heads; ++h) {
-    beta[h] = 1 / (1 + math::exp(-beta[h]));
-    decay[h] = math::exp(-math::exp(layer.A_log[h]) * softplus(decay[h] + layer.dt_bias[h]));
-  }
+  context.kernels.delta_gates({shape.v_heads, batch.beta.data() + row * shape.v_heads,
+                               batch.decay.data() + row * shape.v_heads, layer.A_log.data(),
+                               layer.dt_bias.data()});
 }
 
 /// The recurrence into batch.mixed, split by run, value head and slice of its values.

@@ -1,9 +1,11 @@
-#include "eval/logits_file.h"
+#include "formats/mll.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "base/error.h"
+#include "base/round_up.h"
 
 namespace krafla {
 namespace {
@@ -13,7 +15,7 @@ constexpr std::uint32_t kMaxVocab = 1u << 24;
 
 /// Where the rows begin.
 constexpr std::uint64_t rows_offset(std::uint64_t n_ids) {
-  return (kHeaderBytes + 4 * n_ids + kAlign - 1) / kAlign * kAlign;
+  return round_up<std::uint64_t>(kHeaderBytes + 4 * n_ids, kAlign);
 }
 
 void check_range(std::string_view name, const char* field, std::uint64_t value, std::uint64_t low,
@@ -36,18 +38,35 @@ void check_field(std::string_view name, const char* field, std::int64_t found, s
 
 }  // namespace
 
-SavedLogits parse_saved_logits(Bytes file, std::string_view name) {
+Window Windows::operator[](std::size_t i) const {
+  if (stride == 0) return {i * ctx, ctx, ctx / 2};
+  const std::size_t begin = i * stride;
+  return {begin, std::min(ctx, n_ids - begin), i == 0 ? 0 : ctx - stride - 1};
+}
+
+std::uint64_t Windows::rows() const {
+  return stride == 0 ? std::uint64_t{count} * (ctx - 1 - ctx / 2) : std::uint64_t{n_ids} - 1;
+}
+
+bool covers(const Windows& w) {
+  if (w.stride == 0) return w.n_ids % w.ctx == 0 && w.n_ids / w.ctx == w.count;
+  if (w.count == 1) return 2 <= w.n_ids && w.n_ids <= w.ctx;
+  // The last window is needed, and reaches the end. Widths: count and ctx are below 2^32 and 2^25.
+  const std::uint64_t last = std::uint64_t{w.count - 1} * w.stride;
+  return last - w.stride + w.ctx < w.n_ids && w.n_ids <= last + w.ctx;
+}
+
+Mll parse_mll(Bytes file, std::string_view name) {
   if (file.size() < kHeaderBytes)
-    fail(ML_E_FORMAT,
-         "{}: the header needs {} bytes, but the file has {}; it is cut short or no file of logits", name,
-         kHeaderBytes, file.size());
+    fail(ML_E_FORMAT, "{}: the header needs {} bytes, but the file has {}; it is cut short or not a .mll",
+         name, kHeaderBytes, file.size());
   ByteReader in(file, name);
   if (std::memcmp(in.take(4, "magic").data(), "MLL1", 4) != 0)
     fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLL1\"", name, file[0],
          file[1], file[2], file[3]);
   const auto version = in.read<std::uint32_t>("version");
   if (version != 1) fail(ML_E_FORMAT, "{}: version is {}; allowed: 1", name, version);
-  SavedLogits out;
+  Mll out;
   ScoredText& text = out.text;
   text.vocab = in.read<std::uint32_t>("vocab");
   text.windows.ctx = in.read<std::uint32_t>("ctx");
@@ -93,7 +112,7 @@ void check_same_text(const ScoredText& saved, const ScoredText& wanted, std::str
            saved.ids[i], wanted.ids[i]);
 }
 
-LogitsWriter::LogitsWriter(const std::string& path, const ScoredText& text)
+MllWriter::MllWriter(const std::string& path, const ScoredText& text)
     : file_(path), vocab_(text.vocab), missing_(text.windows.rows()) {
   if (text.windows.n_ids > UINT32_MAX)
     fail(ML_E_ARG, "{}: the text has {} tokens; allowed: 0 to {}", path, text.windows.n_ids, UINT32_MAX);
@@ -112,14 +131,14 @@ LogitsWriter::LogitsWriter(const std::string& path, const ScoredText& text)
   file_.write(kZeros, static_cast<std::size_t>(rows_offset(text.windows.n_ids) - file_.size()));
 }
 
-void LogitsWriter::add(std::span<const float> row) {
+void MllWriter::add(std::span<const float> row) {
   if (row.size() != vocab_ || missing_ == 0)
     fail(ML_E_ARG, "a row of {} logits does not belong to the file", row.size());
   file_.write(row.data(), row.size_bytes());
   --missing_;
 }
 
-void LogitsWriter::commit() {
+void MllWriter::commit() {
   if (missing_ != 0) fail(ML_E_ARG, "{} rows of logits are missing", missing_);
   file_.commit();
 }

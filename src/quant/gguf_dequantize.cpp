@@ -1,12 +1,13 @@
-// Rows of ggml's tensor types as floats. Every operation is one float32 operation, rounded by itself, in the
-// order written here; the comments give a block's bytes in file order and an element's value. d and m are
-// half floats unless another type is named. Non-goal: the IQ1, IQ2 and IQ3 types, whose values come out of
-// large tables.
+// Every operation is one float32 operation, rounded by itself, in the order written here. The comments give a
+// block's bytes in file order and an element's value. d and m are half floats unless another type is named.
+// Non-goal: the types IQ1, IQ2 and IQ3, whose values come from large tables.
+#include "quant/gguf_dequantize.h"
+
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "base/float16.h"
-#include "formats/gguf.h"
 
 namespace krafla {
 namespace {
@@ -312,10 +313,9 @@ const Reader* reader_of(std::uint32_t type) {
 bool can_dequantize(const GgmlType& type) { return reader_of(type.id) != nullptr; }
 
 std::string readable_types() {
-  std::string list;
-  for (const Reader& reader : kReaders)
-    list += (list.empty() ? "" : ", ") + std::string(ggml_type(reader.type)->name);
-  return list;
+  std::vector<const char*> names;
+  for (const Reader& reader : kReaders) names.push_back(ggml_type(reader.type)->name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 void dequantize_row(const GgmlType& type, Bytes bytes, std::span<float> out, std::string_view tensor) {
