@@ -13,6 +13,7 @@
 #include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
+#include "eval/engine_speed.h"
 #include "eval/model_shapes.h"
 #include "eval/plot.h"
 #include "eval/random_model.h"
@@ -27,6 +28,8 @@ struct BenchOptions {
   WeightType type = WeightType::q8_0;
   std::vector<std::size_t> prefill{512}, decode{128}, depth{0}, batch{1};
   std::vector<int> threads;  // empty: the default's one
+  std::vector<std::size_t> requests;
+  std::size_t beside = 0;
   std::size_t chunk = 256;
   int repeats = 3;
   KvType kv = KvType::f16;
@@ -167,6 +170,35 @@ Plot plot_of(const BenchOptions& o, const std::string& name, const std::vector<C
   return plot;
 }
 
+/// What the engine serves: requests that join at random, and answers beside a long prompt.
+nlohmann::json measure_engine(const BenchOptions& o, const Model& model, Context& context) {
+  constexpr std::size_t kPrompt = 64, kAnswer = 64, kLongest = 8000;
+  const std::size_t room = model.config().max_seq;
+  nlohmann::json out = nlohmann::json::array();
+  const EngineOptions engine{.kv = o.kv, .cache_bytes = 0};
+  const auto add = [&](const char* kind, const Served& served) {
+    const double rate = static_cast<double>(served.answer_tokens) / served.seconds;
+    out.push_back({{"kind", kind},
+                   {"requests", served.requests},
+                   {"threads", context.threads.size()},
+                   {"prompt_tokens", served.prompt_tokens},
+                   {"tok_s", rate},
+                   {"largest_gap_ms", 1e3 * served.largest_gap},
+                   {"seconds", served.seconds}});
+    if (o.json) return;
+    std::printf("%-8s %7d %7zu requests, %5zu prompt tokens: %7.1f tokens/s, largest gap %6.1f ms, %6.2f s\n",
+                kind, context.threads.size(), served.requests, served.prompt_tokens, rate,
+                1e3 * served.largest_gap, served.seconds);
+    std::fflush(stdout);
+  };
+  for (const std::size_t requests : o.requests)
+    add("joining", serve_joining(model, context, engine, requests, kPrompt, kAnswer));
+  if (o.beside > 0)
+    add("beside",
+        serve_beside_prompt(model, context, engine, o.beside, std::min(kLongest, room - room / 32)));
+  return out;
+}
+
 /// All combinations for one number of threads.
 void measure(const BenchOptions& o, const Model& model, Context& context, std::vector<Cell>& cells) {
   const Limits limits = measure_limits(model, context);
@@ -215,10 +247,12 @@ void run(BenchOptions& o) {
   if (!o.json) print_header(model, kernels.name);
 
   std::vector<Cell> cells;
+  nlohmann::json served = nlohmann::json::array();
   for (const int threads : o.threads) {
     context.reset();
     context = start_context(kernels, threads);
     measure(o, model, *context, cells);
+    for (auto& row : measure_engine(o, model, *context)) served.push_back(std::move(row));
   }
   if (o.json) {
     nlohmann::json report = {{"isa", kernels.name},
@@ -226,7 +260,8 @@ void run(BenchOptions& o) {
                              {"bytes", model.bytes().size()},
                              {"limits", nlohmann::json::array()},
                              {"prefill", nlohmann::json::array()},
-                             {"decode", nlohmann::json::array()}};
+                             {"decode", nlohmann::json::array()},
+                             {"engine", std::move(served)}};
     for (const Cell& c : cells) {
       report[c.decode ? "decode" : "prefill"].push_back(json_of(c));
       const nlohmann::json limits = {{"threads", c.threads},
@@ -275,6 +310,14 @@ void add_bench(CLI::App& app) {
   list("--batch", o->batch, "Sequences that a step of decode goes on with, each with its own history",
        CLI::Range(1, 1024))
       ->capture_default_str();
+  list("--requests", o->requests,
+       "Numbers of requests that join the engine at random, with prompts and answers of 64 tokens",
+       CLI::Range(std::size_t{1}, std::size_t{64}));
+  command
+      ->add_option(
+          "--beside", o->beside,
+          "So many answers run while a prompt of 8,000 tokens comes in: the largest gap between their tokens")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{63}));
   list("-t,--threads", o->threads, "Threads; the default is one for each physical core this process may use",
        CLI::Range(1, 1024));
   command->add_option("--chunk", o->chunk, "Positions a forward call of a prefill")
