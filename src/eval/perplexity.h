@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "formats/mll.h"
 #include "eval/rows.h"
+#include "formats/mll.h"
 
 namespace krafla {
 
