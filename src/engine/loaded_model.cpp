@@ -25,7 +25,7 @@ void LoadedModel::load_tokenizer(const std::string& name) {
 }
 
 std::string find_tokenizer(const std::string& name) {
-  const std::string mlt = model_stem(name) + ".mlt";
+  std::string mlt = model_stem(name) + ".mlt";
   std::error_code ignored;
   if (std::filesystem::exists(mlt, ignored)) return mlt;
   if (!name.ends_with(".mlb") && !name.ends_with(".json") && std::filesystem::is_regular_file(name, ignored))
