@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 
@@ -14,13 +13,6 @@ namespace krafla::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-volatile std::sig_atomic_t interrupts = 0;
-
-void on_interrupt(int) {
-  interrupts = 1;
-  std::signal(SIGINT, SIG_DFL);
-}
 
 /// Where a text stops being valid JSON.
 std::string json_fault(std::string_view text) {
@@ -163,15 +155,6 @@ Json read_messages(const std::string& path, bool tools, const ConversationFormat
 double tokens_per_second(std::size_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
 }
-
-InterruptibleAnswer::InterruptibleAnswer() {
-  interrupts = 0;
-  std::signal(SIGINT, on_interrupt);
-}
-
-InterruptibleAnswer::~InterruptibleAnswer() { std::signal(SIGINT, SIG_DFL); }
-
-bool interrupted() { return interrupts != 0; }
 
 void write_out(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cli/compute.h"
+#include "cli/interrupt.h"
 #include "engine/conversation.h"
 #include "engine/engine.h"
 #include "engine/sampling_settings.h"
@@ -50,17 +51,6 @@ nlohmann::ordered_json read_messages(const std::string& path, bool tools, const 
 
 /// 0 where no time passed.
 double tokens_per_second(std::size_t tokens, double seconds);
-
-/// While it lives, Ctrl-C makes interrupted() true, which ends the answer; pressed again, it ends the
-/// program, as at any other time.
-class InterruptibleAnswer {
- public:
-  InterruptibleAnswer();
-  ~InterruptibleAnswer();
-  InterruptibleAnswer(const InterruptibleAnswer&) = delete;
-  InterruptibleAnswer& operator=(const InterruptibleAnswer&) = delete;
-};
-bool interrupted();
 
 /// Writes and flushes standard output; ML_E_IO.
 void write_out(std::string_view text);

@@ -1,4 +1,4 @@
-// `krafla bench`: how fast a model runs beside what this machine allows, as a table, JSON or a plot.
+// `krafla bench`: how fast a model runs beside what this machine allows, as a table or JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,14 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "base/counted.h"
 #include "base/cpu.h"
 #include "base/output_file.h"
+#include "base/pluralized.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "eval/engine_speed.h"
 #include "eval/model_shapes.h"
-#include "eval/plot.h"
 #include "eval/random_model.h"
 #include "eval/speed.h"
 
@@ -24,7 +23,7 @@ namespace {
 
 struct BenchOptions {
   ComputeOptions compute;
-  std::string shape, save, plot;
+  std::string shape, save;
   WeightType type = WeightType::q8_0;
   std::vector<std::size_t> prefill{512}, decode{128}, depth{0}, batch{1};
   std::vector<int> threads;  // empty: the default's one
@@ -76,7 +75,7 @@ void check_size(const BenchOptions& o, const std::string& name, const Mlb& mlb, 
     fail(ML_E_MEMORY,
          "{}: {:.1f} GB of weights to make and {:.1f} GB for the state of {} of {} positions, but {:.1f} GB "
          "of memory are available",
-         name, weights * 1e-9, states * 1e-9, counted(batch, "sequence"), most, have * 1e-9);
+         name, weights * 1e-9, states * 1e-9, pluralized(batch, "sequence"), most, have * 1e-9);
 }
 
 Model open(const BenchOptions& o, Context& context) {
@@ -132,42 +131,6 @@ nlohmann::json json_of(const Cell& c) {
           {"gmac_s", c.multiply_adds_s() * 1e-9},
           {"gb_share", c.bytes_s() / c.limits.bytes_s},
           {"gmac_share", c.multiply_adds_s() / c.limits.multiply_adds_s}};
-}
-
-/// Tokens a second over what was varied: depth, else threads, else batch; a line, and its limit, for each
-/// combination of the rest.
-Plot plot_of(const BenchOptions& o, const std::string& name, const std::vector<Cell>& cells) {
-  enum class Axis { depth, threads, batch };
-  const Axis axis = o.depth.size() > 1     ? Axis::depth
-                    : o.threads.size() > 1 ? Axis::threads
-                    : o.batch.size() > 1   ? Axis::batch
-                                           : Axis::depth;
-  Plot plot{name,
-            axis == Axis::depth     ? "depth"
-            : axis == Axis::threads ? "threads"
-                                    : "sequences at once",
-            "tokens per second",
-            {}};
-  for (const Cell& c : cells) {
-    std::string rest = fmt::format("{} {}", c.decode ? "decode" : "prefill", c.n);
-    if (axis != Axis::depth) rest += fmt::format(", depth {}", c.depth);
-    if (axis != Axis::threads)
-      rest += fmt::format(", {}", counted(static_cast<std::uint64_t>(c.threads), "thread"));
-    if (axis != Axis::batch && c.decode) rest += fmt::format(", batch {}", c.batch);
-    const double x = axis == Axis::depth     ? static_cast<double>(c.depth)
-                     : axis == Axis::threads ? c.threads
-                                             : static_cast<double>(c.batch);
-    auto line =
-        std::find_if(plot.lines.begin(), plot.lines.end(), [&](const PlotLine& l) { return l.name == rest; });
-    if (line == plot.lines.end()) {
-      plot.lines.push_back({rest, {}, false});
-      plot.lines.push_back({"its limit", {}, true});
-      line = plot.lines.end() - 2;
-    }
-    line[0].points.emplace_back(x, c.rate());
-    line[1].points.emplace_back(x, c.limit());
-  }
-  return plot;
 }
 
 /// What the engine serves: requests that join at random, and answers beside a long prompt.
@@ -237,9 +200,6 @@ void run(BenchOptions& o) {
   if (o.shape.empty() == o.compute.model.empty())
     fail(ML_E_ARG, "either a MODEL or --shape NAME is needed, one of them");
   if (o.threads.empty()) o.threads.push_back(usable_cores());
-  std::unique_ptr<OutputFile>
-      plot_file;  // opened first: a path that cannot be written is known before the long part
-  if (!o.plot.empty()) plot_file = std::make_unique<OutputFile>(o.plot);
   const Kernels& kernels = find_forced_kernels(o.compute.isa);
   auto context = start_context(kernels, *std::max_element(o.threads.begin(), o.threads.end()));
   const Model model = open(o, *context);
@@ -271,11 +231,6 @@ void run(BenchOptions& o) {
     }
     std::printf("%s\n", report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
-  if (plot_file) {
-    const std::string text = svg(plot_of(o, model.path(), cells));
-    plot_file->write(text.data(), text.size());
-    plot_file->commit();
-  }
 }
 
 }  // namespace
@@ -289,11 +244,11 @@ void add_bench(CLI::App& app) {
   };
   const auto count = CLI::Range(std::size_t{0}, std::size_t{1} << 24);
   command->add_option("model", o->compute.model, "NAME, NAME.mlb or any file of the model; or --shape");
-  std::string shapes;
-  for (const ModelShape& shape : model_shapes())
-    shapes += std::string(shapes.empty() ? "" : ", ") + shape.name;
+  std::vector<std::string> shapes;
+  for (const ModelShape& shape : model_shapes()) shapes.emplace_back(shape.name);
   command->add_option("--shape", o->shape,
-                      "Random weights of a published model's sizes in place of a model: " + shapes);
+                      fmt::format("Random weights of a published model's sizes in place of a model: {}",
+                                  fmt::join(shapes, ", ")));
   command
       ->add_option_function<std::string>(
           "--type",
@@ -327,10 +282,6 @@ void add_bench(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_flag("--json", o->json, "Print JSON");
-  command
-      ->add_option("--plot", o->plot,
-                   "Also draw tokens a second and the limit over depth, threads or batch, as an SVG")
-      ->check(not_empty);
   add_kernel_options(*command, o->compute);
   add_kv_option(*command, o->kv);
   command->callback([o] { run(*o); });

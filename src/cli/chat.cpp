@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/output_file.h"
+#include "base/pluralized.h"
 #include "chat/parse_answer.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
@@ -122,7 +122,7 @@ class Chat {
     request.prompt = prompt.ids;
     request.style = prompt.style;
     request.visible_control_tokens = prompt.visible_control_tokens;
-    const InterruptibleAnswer interruptible;
+    const Interruptible interruptible;
     Finish finish = Finish::stop;
     const Usage usage = generate(engine_, std::move(request), [&](const Event& event) {
       for (const AnswerPart& part : event.parts) take(part);
@@ -166,9 +166,9 @@ class Chat {
   void show_speed(const Usage& usage, Finish finish) const {
     std::fflush(stdout);
     std::fprintf(stderr, "[prompt %s, %zu of them known, %.1f tokens/s; answer %s, %.1f tokens/s%s]\n",
-                 counted(usage.prompt_tokens, "token").c_str(), usage.cached_tokens,
+                 pluralized(usage.prompt_tokens, "token").c_str(), usage.cached_tokens,
                  tokens_per_second(usage.prompt_tokens - usage.cached_tokens, usage.prompt_seconds),
-                 counted(usage.answer_tokens, "token").c_str(),
+                 pluralized(usage.answer_tokens, "token").c_str(),
                  tokens_per_second(usage.answer_tokens, usage.answer_seconds),
                  finish == Finish::length      ? "; cut off"
                  : finish == Finish::cancelled ? "; stopped"

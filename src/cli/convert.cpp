@@ -2,8 +2,6 @@
 #include "convert/convert.h"
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -14,6 +12,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
+#include "cli/interrupt.h"
 #include "cli/text.h"
 #include "convert/convert_tokenizer.h"
 
@@ -30,8 +29,6 @@ struct Arguments {
   bool quiet = false;
   int threads = 0;
 };
-
-std::atomic<bool> interrupted{false};
 
 /// What else than a .mlb's names of tensors people call the classes of matrices.
 constexpr std::pair<std::string_view, MlbClass> kClassWords[] = {{"embed", kClassEmb},
@@ -138,9 +135,8 @@ void run(const Arguments& a) {
   options.tokenizer = !a.no_tokenizer;
   options.threads = a.threads > 0 ? a.threads : usable_cores();
   options.kernels = &find_forced_kernels("");
-  options.cancelled = [] { return interrupted.load(std::memory_order_relaxed); };
-  std::signal(SIGINT, [](int) { interrupted = true; });  // so that the temporary file goes away
-  std::signal(SIGTERM, [](int) { interrupted = true; });
+  options.cancelled = interrupted;
+  const Interruptible interruptible;  // so that the temporary file goes away
   ConvertSummary summary;
   {
     ProgressLine line;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/counted.h"
+#include "base/pluralized.h"
 #include "cli/commands.h"
 
 namespace krafla::cli {
@@ -23,8 +23,8 @@ void run(const Arguments& a) {
   const Mlt& mlt = converted.mlt;
   if (!a.quiet)
     std::fprintf(stderr, "%s: kind %u, flags %u, %s, %s, bos %d, eos %d; beside it %s\n", paths.mlt.c_str(),
-                 static_cast<unsigned>(mlt.kind), mlt.flags, counted(mlt.tokens.size(), "token").c_str(),
-                 counted(mlt.merges.size(), "merge").c_str(), mlt.bos, mlt.eos, paths.json.c_str());
+                 static_cast<unsigned>(mlt.kind), mlt.flags, pluralized(mlt.tokens.size(), "token").c_str(),
+                 pluralized(mlt.merges.size(), "merge").c_str(), mlt.bos, mlt.eos, paths.json.c_str());
   for (const std::string& note : a.quiet ? std::vector<std::string>() : converted.notes)
     std::fprintf(stderr, "  %s\n", note.c_str());
 }

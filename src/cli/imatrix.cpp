@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "base/counted.h"
 #include "base/output_file.h"
+#include "base/pluralized.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "cli/text.h"
@@ -34,13 +34,13 @@ void run(Options& options) {
   {
     ProgressLine line;
     options.importance.progress = [&](std::size_t done, std::size_t count) {
-      line.show(fmt::format("{} of {}", done, counted(count, "window")));
+      line.show(fmt::format("{} of {}", done, pluralized(count, "window")));
     };
     measure_importance(model, *context, text.ids, options.importance, sums);
   }
   write_mli(file, out, sums);
-  std::fprintf(stderr, "%s: %s, %s\n", out.c_str(), counted(sums.n_layers, "layer").c_str(),
-               counted(sums.layer_tokens, "token").c_str());
+  std::fprintf(stderr, "%s: %s, %s\n", out.c_str(), pluralized(sums.n_layers, "layer").c_str(),
+               pluralized(sums.layer_tokens, "token").c_str());
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/counted.h"
 #include "base/mapped_file.h"
+#include "base/pluralized.h"
 #include "cli/commands.h"
 #include "formats/gguf.h"
 #include "formats/mlb.h"
@@ -123,7 +123,7 @@ Report inspect_mlt(Bytes file, const Arguments& a) {
          "1 = SentencePiece-style BPE, 2 = byte-level BPE");
   r.fact("flags", std::to_string(mlt.flags), "see docs/formats/mlt.md");
   r.fact("tokens", std::to_string(mlt.tokens.size()),
-         fmt::format("{} added, {}", added, counted(bytes, "byte token")).c_str());
+         fmt::format("{} added, {}", added, pluralized(bytes, "byte token")).c_str());
   r.fact("merges", std::to_string(mlt.merges.size()), "");
   r.fact("bos, eos", fmt::format("{}, {}", mlt.bos, mlt.eos), "-1: none");
   if (mlt.trailing != 0) r.line(fmt::format("bytes after the last merge: {}", mlt.trailing));
@@ -186,7 +186,7 @@ Report inspect_gguf(Bytes file, const Arguments& a) {
   std::uint64_t parameters = 0;
   for (const GgufTensor& t : g.tensors) parameters += std::uint64_t{t.rows()} * t.cols();
   r.line(fmt::format("{}: GGUF, version {}, {} bytes, {} in {}", a.file, g.version, file.size(),
-                     counted(parameters, "parameter"), counted(g.tensors.size(), "tensor")));
+                     pluralized(parameters, "parameter"), pluralized(g.tensors.size(), "tensor")));
   r.json["parameters"] = parameters;
   for (const GgufEntry& e : g.metadata) {
     r.json["metadata"][printable(e.key)] = value_text(e.value);

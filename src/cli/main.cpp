@@ -60,12 +60,12 @@ int report(ml_status status, std::string_view message) {
 /// A word that is no command is named, with those that are.
 void check_command(const CLI::App& app, const std::vector<std::string>& args) {
   if (args.empty() || args[0].starts_with('-')) return;
-  std::string known;
+  std::vector<std::string> known;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (command->get_name() == args[0]) return;
-    known += (known.empty() ? "" : ", ") + command->get_name();
+    known.push_back(command->get_name());
   }
-  krafla::fail(ML_E_ARG, "{}: there is no such command; there are {}", args[0], known);
+  krafla::fail(ML_E_ARG, "{}: there is no such command; there are {}", args[0], fmt::join(known, ", "));
 }
 
 int run(int argc, char** argv) {

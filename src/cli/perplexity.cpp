@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/counted.h"
 #include "base/mapped_file.h"
+#include "base/pluralized.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "cli/hint.h"
@@ -67,7 +67,7 @@ class Base {
            model.header().vocab, model.path());
     if (text.windows.ctx > header.max_seq)
       fail(ML_E_ARG, "a window of {} was asked for; the max_seq of {} is {}",
-           counted(text.windows.ctx, "token"), files.mlb, header.max_seq);
+           pluralized(text.windows.ctx, "token"), files.mlb, header.max_seq);
     std::error_code ignored;
     if (!std::filesystem::exists(files.mlt, ignored) || options.text.text == "-") return;
     const TokenizedText other = read_text({.text = options.text.text, .tokenizer = ""}, *loaded_);
@@ -87,8 +87,8 @@ class Base {
 ScoredText scored_text(const TokenizedText& text, const Options& options, const Model& model) {
   const std::size_t ctx = window_size(options.ctx, model);
   if (ctx > model.header().max_seq)
-    fail(ML_E_ARG, "a window of {} was asked for; the model's max_seq is {} (--ctx)", counted(ctx, "token"),
-         model.header().max_seq);
+    fail(ML_E_ARG, "a window of {} was asked for; the model's max_seq is {} (--ctx)",
+         pluralized(ctx, "token"), model.header().max_seq);
   const Windows windows =
       with_hint({ML_E_ARG}, "take a longer text, or other windows (--ctx, --stride)",
                 [&] { return cut_text(text.ids.size(), ctx, options.stride, options.windows); });
@@ -125,7 +125,7 @@ void print_json(const ScoredText& text, const Estimate& ppl, const Scores& score
 void print_text(const ScoredText& text, const Estimate& ppl, const Scores& scores) {
   std::string out =
       fmt::format("PPL = {:.4f} ± {}   ({} of {} tokens, {} scored)\n", ppl.value, shown_error(ppl.error, 5),
-                  counted(text.windows.count, "window"), text.windows.ctx, scores.nll.size());
+                  pluralized(text.windows.count, "window"), text.windows.ctx, scores.nll.size());
   if (!scores.kl.empty()) {
     const Divergence d = summarize(scores);
     const auto percent = [](const Estimate& e) { return Estimate{100 * e.value, 100 * e.error}; };
@@ -162,7 +162,8 @@ void run(Options& options) {
   {
     ProgressLine line;
     options.score.progress = [&](std::size_t done, double ppl) {
-      line.show(fmt::format("{} of {}, PPL so far {:.4f}", done, counted(text.windows.count, "window"), ppl));
+      line.show(
+          fmt::format("{} of {}, PPL so far {:.4f}", done, pluralized(text.windows.count, "window"), ppl));
     };
     scores = score_text(text, rows, base ? &base->rows() : nullptr, writer ? &*writer : nullptr,
                         context->threads, options.score);

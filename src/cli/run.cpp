@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/counted.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/output_file.h"
+#include "base/pluralized.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "cli/hint.h"
@@ -82,10 +82,10 @@ void print_timings(const Engine& engine, const Context& context, const Usage& us
                model.path().c_str(), mb * static_cast<double>(model.bytes().size()), context.kernels.name,
                context.threads.size());
   std::fprintf(stderr, "prompt  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * usage.prompt_seconds,
-               counted(usage.prompt_tokens, "token").c_str(),
+               pluralized(usage.prompt_tokens, "token").c_str(),
                tokens_per_second(usage.prompt_tokens, usage.prompt_seconds));
   std::fprintf(stderr, "answer  %8.1f ms   %s, %.1f tokens/s\n", 1e3 * usage.answer_seconds,
-               counted(usage.answer_tokens, "token").c_str(),
+               pluralized(usage.answer_tokens, "token").c_str(),
                tokens_per_second(usage.answer_tokens, usage.answer_seconds));
   if (usage.drafted_tokens > 0)
     std::fprintf(stderr, "guessed %8zu      %zu of them right\n", usage.drafted_tokens,
@@ -116,7 +116,7 @@ void run(RunOptions& options) {
                      options.messages_file.value_or(""), options.tools, options.chat_template});
     importance_file.emplace(options.imatrix);
   }
-  const InterruptibleAnswer interruptible;
+  const Interruptible interruptible;
   Engine engine(loaded.model, *loaded.tokenizer, context, engine_options);
   Finish finish = Finish::stop;
   const Usage usage = generate(engine, options.request, [&](const Event& event) {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/counted.h"
 #include "base/json.h"
 #include "base/json_ids.h"
+#include "base/pluralized.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
 #include "cli/text.h"
@@ -176,7 +176,7 @@ void run_bench(const Options& options) {
                           text.size(), n_ids, speed));
   else
     write_out(fmt::format("load {:.1f} ms; {}, {}, {:.1f} MB/s (best run)\n", load * 1e3,
-                          counted(text.size(), "byte"), counted(n_ids, "id"), speed));
+                          pluralized(text.size(), "byte"), pluralized(n_ids, "id"), speed));
 }
 
 void run(const Options& options) {

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "base/counted.h"
+#include "base/pluralized.h"
 #include "convert/tensor_names.h"
 
 namespace krafla {
@@ -32,7 +32,7 @@ std::set<std::string, std::less<>> find_tensors(const TensorContainer& container
     }
   }
   if (!missing.empty())
-    fail(ML_E_FORMAT, "{}: missing: {}:{}", container.name, counted(missing.size(), "tensor"),
+    fail(ML_E_FORMAT, "{}: missing: {}:{}", container.name, pluralized(missing.size(), "tensor"),
          listed(missing));
   if (!wrong.empty()) fail(ML_E_SHAPE, "{}: tensors have a wrong shape:{}", container.name, listed(wrong));
   if (!unread.empty())

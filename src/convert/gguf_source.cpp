@@ -4,8 +4,8 @@
 #include <cstring>
 #include <limits>
 
-#include "base/counted.h"
 #include "base/mapped_file.h"
+#include "base/pluralized.h"
 #include "convert/find_tensors.h"
 #include "formats/mlb.h"
 #include "quant/gguf_dequantize.h"
@@ -118,10 +118,10 @@ void check_rest(GgufKeys& keys, const std::set<std::string, std::less<>>& used, 
          listed(extra));
   if (mtp > 0)
     plan.notes.push_back(
-        fmt::format("not converted: the blocks that predict further tokens ({})", counted(mtp, "tensor")));
+        fmt::format("not converted: the blocks that predict further tokens ({})", pluralized(mtp, "tensor")));
   if (vision > 0)
     plan.notes.push_back(
-        fmt::format("not converted: v.* and mm.*, which read images ({})", counted(vision, "tensor")));
+        fmt::format("not converted: v.* and mm.*, which read images ({})", pluralized(vision, "tensor")));
 }
 
 /// Whether wcls is tok_emb: there is no output tensor, or it is the embedding byte for byte.

@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "base/counted.h"
 #include "base/error.h"
+#include "base/pluralized.h"
 #include "convert/tensor_names.h"
 #include "formats/gguf.h"  // printable
 
@@ -153,7 +153,7 @@ void HfCheckpoint::open_files() {
       missing.push_back(fmt::format("{} ({})", printable(tensor), printable(file)));
   if (!missing.empty())
     fail(ML_E_FORMAT, "{}: the index names {} that the files do not have:{}", folder_,
-         counted(missing.size(), "tensor"), listed(missing));
+         pluralized(missing.size(), "tensor"), listed(missing));
 }
 
 /// With an index, it says which file's tensor of a name counts.

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <set>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "base/pluralized.h"
 #include "convert/find_tensors.h"
 #include "formats/gguf.h"  // printable
 #include "formats/mlb.h"
@@ -271,10 +271,10 @@ void check_rest(const HfCheckpoint& checkpoint, const std::set<std::string, std:
   }
   if (!extra.empty())
     fail(ML_E_UNSUPPORTED, "{}: no place in a .mlb for {}:{}", checkpoint.folder(),
-         counted(extra.size(), "tensor"), listed(extra));
+         pluralized(extra.size(), "tensor"), listed(extra));
   for (const auto& [group, count] : skipped)
     plan.notes.push_back(fmt::format("not converted: {}{} ({})", group, group.ends_with('.') ? "*" : "",
-                                     counted(count, "tensor")));
+                                     pluralized(count, "tensor")));
 }
 
 }  // namespace

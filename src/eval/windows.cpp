@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
 #include "base/error.h"
+#include "base/pluralized.h"
 
 namespace krafla {
 
@@ -14,13 +14,13 @@ Windows cut_text(std::size_t n_ids, std::size_t ctx, std::size_t stride, std::si
   Windows w{.ctx = ctx, .stride = stride};
   if (stride == 0) {
     if (n_ids < 2 * ctx)
-      fail(ML_E_ARG, "the text has {}; needed: at least {}, two windows of {}", counted(n_ids, "token"),
+      fail(ML_E_ARG, "the text has {}; needed: at least {}, two windows of {}", pluralized(n_ids, "token"),
            2 * ctx, ctx);
     w.count = n_ids / ctx;
     if (limit != 0) w.count = std::min(w.count, limit);
     w.n_ids = w.count * ctx;
   } else {
-    if (n_ids < 2) fail(ML_E_ARG, "the text has {}; needed: at least 2", counted(n_ids, "token"));
+    if (n_ids < 2) fail(ML_E_ARG, "the text has {}; needed: at least 2", pluralized(n_ids, "token"));
     w.count = n_ids <= ctx ? 1 : 1 + (n_ids - ctx + stride - 1) / stride;
     if (limit != 0) w.count = std::min(w.count, limit);
     w.n_ids = std::min(n_ids, (w.count - 1) * stride + ctx);

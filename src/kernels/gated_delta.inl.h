@@ -76,8 +76,7 @@ void delta_gates(const DeltaGates& g) {
 template <int N>
 inline void delta_slice(const DeltaRule& r) {
   constexpr size_t row = N * kLanes;
-  const size_t part = r.width % kLanes;  // values of the last vector, 0: all
-  const size_t dk = r.dk;
+  const size_t dk = r.dk, part = r.width % kLanes;  // part: values of the last vector; 0: all
   float* const state = r.state;
   F kv[N];
   unroll<N>([&](auto v) { kv[v] = set1(0.0f); });
@@ -92,8 +91,7 @@ inline void delta_slice(const DeltaRule& r) {
     });
   }
   for (size_t p = 0; p < r.count; ++p) {
-    const float* q = r.q + p * r.stride;
-    const float* k = r.k + p * r.stride;
+    const float *q = r.q + p * r.stride, *k = r.k + p * r.stride;
     F delta[N], o[N];
     unroll<N>([&](auto v) {
       const float* from = r.v + p * r.stride + v * kLanes;

@@ -7,7 +7,6 @@ import json
 import resource
 import sys
 import unittest
-import xml.etree.ElementTree as ElementTree
 
 import mlb
 from test_cli import ASAN, DATA, ROOT, Case, krafla
@@ -17,7 +16,6 @@ import mlb_to_gguf  # noqa: E402
 
 MODEL = DATA / "models/tiny-q4.mlb"
 QUICK = ("--prefill", "5", "--decode", "3", "--repeats", "1")
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Bench(Case):
@@ -92,23 +90,15 @@ class Bench(Case):
         """So that MODEL may follow."""
         self.assertEqual(len(self.json_of("--depth", "0,3", MODEL, *QUICK)["decode"]), 2)
 
-    def test_plot_is_well_formed(self):
-        for options, lines, label in (
-            (QUICK, 2, "depth"),
-            ((*QUICK, "--depth", "0,9,20"), 2, "depth"),
-            ((*QUICK, "-t", "1,2"), 2, "threads"),
-            (("--batch", "1,2", "--decode", "2,3", "--prefill", "0"), 2, "sequences at once"),
-        ):
-            with self.subTest(options):
-                path = self.folder / "plot.svg"
-                done = krafla("bench", MODEL, *options, "--plot", path)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                root = ElementTree.parse(path).getroot()
-                self.assertEqual(root.tag, SVG + "svg")
-                drawn = root.findall(f"{SVG}polyline")
-                dashed = [line for line in drawn if line.get("stroke-dasharray")]
-                self.assertEqual((len(drawn), len(dashed)), (2 * lines, lines))
-                self.assertIn(label, [text.text for text in root.iter(f"{SVG}text")])
+    def test_the_engine_serves_requests(self):
+        report = self.json_of("--requests", "1,3", "--beside", "2", MODEL, "--prefill", "0", "--decode", "0")
+        rows = report["engine"]
+        self.assertEqual(
+            [(row["kind"], row["requests"]) for row in rows], [("joining", 1), ("joining", 3), ("beside", 2)]
+        )
+        for row in rows:
+            self.assertGreater(row["tok_s"], 0)
+            self.assertGreater(row["largest_gap_ms"], 0)
 
     def test_random_weights_by_shape(self):
         path = self.folder / "shape.mlb"
@@ -156,11 +146,10 @@ class Bench(Case):
             ((MODEL, "-t", "1,0"), ("threads",)),
             ((MODEL, "-r", "0"), ("repeats",)),
             ((MODEL, "--depth", "1000000"), ("max_seq", "1000512")),
-            ((MODEL, "--plot", ""), ("empty",)),
+            ((MODEL, "--requests", "65"), ("requests",)),
         ):
             with self.subTest(options):
                 self.assert_fails(krafla("bench", *options), 2, *words)
-        self.assert_fails(krafla("bench", MODEL, *QUICK, "--plot", self.folder / "none/plot.svg"), 4, "none")
         self.assert_fails(krafla("bench", MODEL, *QUICK, "--isa", "none"), 3, "none")
 
 

@@ -27,12 +27,17 @@ class Terminal:
     """The program on a pseudo terminal."""
 
     def __init__(self, *args):
+        ready, go = os.pipe()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            os.read(ready, 1)  # until the modes are known that the program must restore
             os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
             os.execv(KRAFLA, [KRAFLA, *map(str, args)])
         self.text, self.seen, self.code = "", 0, None
         self.modes = termios.tcgetattr(self.fd)
+        os.write(go, b"x")
+        os.close(go)
+        os.close(ready)
 
     def type(self, text):
         os.write(self.fd, text.encode())

@@ -10,7 +10,7 @@
 namespace krafla {
 
 /// "1 token", "2 tokens".
-inline std::string counted(std::uint64_t n, std::string_view noun) {
+inline std::string pluralized(std::uint64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
