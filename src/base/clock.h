@@ -7,9 +7,11 @@ namespace krafla {
 
 using Clock = std::chrono::steady_clock;
 
-/// Seconds from `start` until now.
-inline double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+inline double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
 }
+
+/// Seconds from `start` until now.
+inline double seconds_since(Clock::time_point start) { return seconds_between(start, Clock::now()); }
 
 }  // namespace krafla

@@ -13,10 +13,6 @@ namespace {
 /// the end.
 constexpr std::size_t kOpening = 16;
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
 /// Bytes that sequences of `length` positions take, with a page to spare for copies.
 std::size_t bytes_of(PagePool& pool, std::size_t length, std::size_t sequences) {
   const KvLayout& layout = pool.layout();

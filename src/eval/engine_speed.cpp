@@ -11,10 +11,6 @@
 namespace krafla {
 namespace {
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
 /// A text for every id, so that answers are decoded, too.
 class AnyTokenizer {
  public:

@@ -386,6 +386,19 @@ class Run(Case):
         self.assertEqual(texts[0], texts[1])
         self.assertNotEqual(texts[0], texts[2])
 
+    def test_guesses_change_no_byte(self):
+        model = self.make_model()
+        for temperature in (0, 1):
+            options = ("--raw", "-p", "abcabcabc", "-n", 60, "--temp", temperature, "-v")
+            want = self.answer(model, *options)
+            for speculation in (("--lookup",), ("--draft-model", model)):
+                result = krafla("run", model, *options, *speculation)
+                self.assertEqual((result.returncode, result.stdout), (0, want), result.stderr)
+                self.assertRegex(result.stderr.decode(), r"guessed +\d+ +\d+ of them right")
+        self.assert_fails(krafla("run", model, "-p", "x", "--draft-model", self.folder / "none"), 4, "none")
+        windowed = DATA / "models/mistral_swa-q8.mlb"
+        self.assert_fails(krafla("run", model, "--raw", "-p", "x", "--draft-model", windowed), 6, "vocab")
+
     def test_raw_text_goes_on_with_its_space(self):
         """SentencePiece removes a space from the beginning of a text. An answer to a raw prompt is not a
         beginning, so its space is kept."""

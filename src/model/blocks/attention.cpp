@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/round_up.h"
+
 namespace krafla {
 namespace {
 
 /// Floats between the weighted sums of two queries: whole vectors.
-std::size_t padded_head(const ModelConfig& config) { return (config.head_dim + 7) / 8 * 8; }
+std::size_t padded_head(const ModelConfig& config) { return round_up<std::size_t>(config.head_dim, 8); }
 
 /// The first page with a position that a query at `position` sees; window 0: it sees all before it.
 std::size_t first_visible(std::size_t window, std::size_t position) {
@@ -138,7 +140,7 @@ class ScratchArena {
   template <class T>
   T* take(std::size_t n) {
     T* piece = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
-    used_ += (n * sizeof(T) + 63) / 64 * 64;
+    used_ += round_up<std::size_t>(n * sizeof(T), 64);
     return piece;
   }
   std::size_t used() const { return used_; }

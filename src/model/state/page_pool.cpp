@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/round_up.h"
 
 namespace krafla {
 
@@ -41,8 +42,8 @@ Page PagePool::take(KvLayout::Group group) {
 /// so large that at most a sixteenth of it is left over (32 MB always suffice). Memory that is never touched
 /// costs address space only.
 void PagePool::make_slab(KvLayout::Group group) {
-  const std::size_t stride = (layout_.page_bytes(group) + 63) / 64 * 64;
-  std::size_t bytes = (stride + kHugePage - 1) / kHugePage * kHugePage;
+  const std::size_t stride = round_up<std::size_t>(layout_.page_bytes(group), 64);
+  std::size_t bytes = round_up(stride, kHugePage);
   while (bytes % stride > bytes / 16) bytes += kHugePage;
   const std::size_t count = bytes / stride;
   Slab slab{AlignedArray<std::byte>(bytes), std::make_unique<Page::Slot[]>(count)};

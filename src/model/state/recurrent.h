@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/round_up.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
 
@@ -33,10 +34,12 @@ class RecurrentLayout {
     return past() * stride() + (head * padded_values() + slice * kDeltaSlice) * linear_.k_dim;
   }
   /// Bytes of a layer's state, a multiple of 64.
-  std::size_t bytes() const { return (slice_offset(linear_.v_heads, 0) * sizeof(float) + 63) / 64 * 64; }
+  std::size_t bytes() const {
+    return round_up<std::size_t>(slice_offset(linear_.v_heads, 0) * sizeof(float), 64);
+  }
 
  private:
-  std::size_t padded_values() const { return (linear_.v_dim + 7) / 8 * 8; }
+  std::size_t padded_values() const { return round_up<std::size_t>(linear_.v_dim, 8); }
 
   LinearSpec linear_;
 };

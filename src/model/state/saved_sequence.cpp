@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mapped_file.h"
+#include "base/round_up.h"
 #include "formats/mls.h"
 
 namespace krafla {
@@ -66,7 +67,7 @@ void save_sequence(OutputFile& file, std::uint64_t model_hash, std::span<const s
   MlsHeader header = header_of(model_hash, sequence);
   std::vector<std::uint8_t> content(ids.size_bytes());
   std::memcpy(content.data(), ids.data(), ids.size_bytes());
-  content.resize((content.size() + 63) / 64 * 64);
+  content.resize(round_up<std::size_t>(content.size(), 64));
   for (const auto group : kGroups)
     for (const Page& page : sequence.pages(group)) {
       if (!page) continue;
