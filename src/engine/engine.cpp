@@ -13,6 +13,9 @@ namespace {
 /// the end.
 constexpr std::size_t kOpening = 16;
 
+/// Guesses that are checked in one call at most: each needs a row of logits.
+constexpr std::size_t kMostDrafts = 64;
+
 /// Bytes that sequences of `length` positions take, with a page to spare for copies.
 std::size_t bytes_of(PagePool& pool, std::size_t length, std::size_t sequences) {
   const KvLayout& layout = pool.layout();
@@ -86,6 +89,8 @@ std::size_t Engine::check(const Request& request) {
   if (request.choices == 0 || request.choices > options_.max_running)
     fail(ML_E_ARG, "{} choices were asked for; allowed: 1 to {}", request.choices, options_.max_running);
   if (request.max_tokens == 0) fail(ML_E_ARG, "max_tokens is 0; an answer has at least 1");
+  if (request.draft_tokens > kMostDrafts)
+    fail(ML_E_ARG, "draft_tokens is {}; allowed: 0 to {}", request.draft_tokens, kMostDrafts);
   if (request.prompt_logprobs && !request.logprobs) fail(ML_E_ARG, "prompt_logprobs needs logprobs");
   if (request.speculation == Speculation::draft && draft_model_ == nullptr)
     fail(ML_E_ARG, "speculation with a draft model was asked for; there is none");

@@ -44,7 +44,7 @@ struct Request {
   bool use_cache =
       true;  ///< take the prompt's beginning from earlier requests, and leave this text for later ones
   Speculation speculation = Speculation::none;
-  std::size_t draft_tokens = 8;               ///< tokens guessed ahead at most
+  std::size_t draft_tokens = 8;               ///< tokens guessed ahead at most, 0 to 64
   std::optional<Clock::time_point> deadline;  ///< when it is given up
   std::function<bool()> cancelled;  ///< asked often, on the engine's thread; true gives it up. Must not throw
   /// Makes the mask of a choice, or null; called by submit().

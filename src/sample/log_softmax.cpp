@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/math.h"
 
 namespace krafla {
@@ -21,6 +22,7 @@ LogSoftmax::LogSoftmax(std::span<const float> row) {
 
 TokenLogprobs token_logprobs(std::span<const float> logits, std::int32_t id, std::size_t top) {
   const LogSoftmax log_p(logits);
+  if (!log_p.finite) fail(ML_E_NUMERIC, "a logit is NaN or infinite: the model's weights are broken");
   std::vector<std::int32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
   top = std::min(top, ids.size());

@@ -40,7 +40,7 @@ struct TokenLogprobs {
 };
 
 /// Of the model's own distribution: before penalties, temperature and cuts. `logits`: those of the
-/// tokenizer's vocabulary, finite; `top`: how many of the likeliest.
+/// tokenizer's vocabulary; `top`: how many of the likeliest. ML_E_NUMERIC if a logit is NaN or infinite.
 TokenLogprobs token_logprobs(std::span<const float> logits, std::int32_t id, std::size_t top);
 
 }  // namespace krafla

@@ -295,6 +295,7 @@ TEST_F(Engine1, RefusesWhatItCannotDo) {
   refused(ML_E_ARG, [](Request& r) { r.choices = 65; });
   refused(ML_E_ARG, [](Request& r) { r.max_tokens = 0; });
   refused(ML_E_ARG, [](Request& r) { r.prompt_logprobs = true; });
+  refused(ML_E_ARG, [](Request& r) { r.draft_tokens = 65; });
   refused(ML_E_ARG, [](Request& r) { r.speculation = Speculation::draft; });
   refused(ML_E_ARG, [](Request& r) { r.sampling.top_p = 2; });
   refused(ML_E_MEMORY, [](Request& r) { r.prompt.assign(30000, 1); });
@@ -390,6 +391,8 @@ TEST_F(Engine1, AnErrorEndsOneRequestAlone) {
   good.max_tokens = bad.max_tokens = 8;
   good.sampling.temperature = bad.sampling.temperature = 0;
   for (Request* r : {&good, &bad}) r->sampling.logit_bias = {{5, -100.0f}};
+  bad.logprobs = 2;
+  bad.prompt_logprobs = true;  // rows of NaN are not sorted
   const Answers want = run_alone(engine, good);
   Schedule schedule;
   for (int i = 0; i < 6; ++i)
