@@ -30,7 +30,8 @@ PROMPT = (
     "The harbour of the town lies open to the north, and in winter the boats are drawn up on the shingle "
     "beside the old salt house where"
 )
-# name: (kind, n, depth, batch), the arguments of both sides; "first" is the seconds of a whole process
+# name: (kind, ...), the arguments of bench/peer.cpp. Of "first" the figure is the seconds of a whole process,
+# of "beside" the milliseconds of the largest gap; else tokens per second.
 CELLS = {
     "prefill 512": ("prefill", 512, 0, 1),
     "decode 128": ("decode", 128, 0, 1),
@@ -38,8 +39,14 @@ CELLS = {
     "decode at 7900": ("decode", 32, 7900, 1),
     "decode of 8": ("decode", 32, 0, 8),
     "decode of 32": ("decode", 32, 0, 32),
-    "first token": None,
+    "first token": ("first", PROMPT),
+    "1 request": ("joining", 1, 64, 64, 256),
+    "8 requests joining": ("joining", 8, 64, 64, 256),
+    "32 requests joining": ("joining", 32, 64, 64, 256),
+    "64 requests joining": ("joining", 64, 64, 64, 256),
+    "gap of 8 beside a prompt": ("beside", 8, 7936, 64),
 }
+UNITS = {"first": " s", "beside": " ms"}  # in which less is better
 QUICK = ["prefill 512", "decode 128", "decode at 2048", "decode of 8", "first token"]
 
 
@@ -69,50 +76,24 @@ def process(command):
 
 
 class Krafla:
-    def __init__(self, program, isa):
-        self.name, self.program, self.isa = "krafla", program, [] if isa == "native" else ["--isa", isa]
+    def __init__(self, name, program, isa):
+        self.name, self.program, self.isa = name, program, [] if isa == "native" else ["--isa", isa]
 
     def measure(self, weights, threads, cell):
-        if cell is None:
-            _, seconds, peak = process(
-                [
-                    self.program,
-                    "run",
-                    weights.model,
-                    "--raw",
-                    "-p",
-                    PROMPT,
-                    "-n",
-                    1,
-                    "--temp",
-                    0,
-                    "-t",
-                    threads,
-                    *self.isa,
-                ]
-            )
+        kind, *numbers = cell
+        options = ["-t", threads, *self.isa]
+        if kind == "first":
+            command = [self.program, "run", weights.model, "--raw", "-p", PROMPT, "-n", 1, "--temp", 0]
+            _, seconds, peak = process([*command, *options])
             return seconds, peak
-        kind, n, depth, batch = cell
+        command = [self.program, "bench", weights.model, "--json", *options]
+        if kind in ("joining", "beside"):
+            option = "--requests" if kind == "joining" else "--beside"
+            output, _, peak = process([*command, "--prefill", 0, "--decode", 0, option, numbers[0]])
+            return json.loads(output)["engine"][0]["tok_s" if kind == "joining" else "largest_gap_ms"], peak
+        n, depth, batch = numbers
         other = "--decode" if kind == "prefill" else "--prefill"
-        output, _, peak = process(
-            [
-                self.program,
-                "bench",
-                weights.model,
-                f"--{kind}",
-                n,
-                other,
-                0,
-                "--depth",
-                depth,
-                "--batch",
-                batch,
-                "-t",
-                threads,
-                "--json",
-                *self.isa,
-            ]
-        )
+        output, _, peak = process([*command, f"--{kind}", n, other, 0, "--depth", depth, "--batch", batch])
         return json.loads(output)[kind][0]["tok_s"], peak
 
 
@@ -122,9 +103,8 @@ class Peer:
         self.name = engine + (" flash" if flash else "") + (" repack" if repack else "")
 
     def measure(self, weights, threads, cell):
-        arguments = ["first", PROMPT] if cell is None else cell
-        output, seconds, peak = process([self.program, weights.gguf, threads, *self.flags, *arguments])
-        return (seconds if cell is None else float(output)), peak
+        output, seconds, peak = process([self.program, weights.gguf, threads, *self.flags, *cell])
+        return (seconds if cell[0] == "first" else float(output.split()[0])), peak
 
 
 # ---- weights ----
@@ -206,6 +186,7 @@ class Cell:
     def __init__(self, name, weights, threads):
         self.name, self.weights, self.threads = name, weights, threads
         self.samples, self.peaks, self.crashed = {}, {}, []
+        self.unit = UNITS.get(CELLS[name][0], "")
 
     def measure(self, engine):
         if engine.name in self.crashed:
@@ -221,7 +202,7 @@ class Cell:
 
     def best(self, engine):
         """(setting, median) of an engine's best setting, or None."""
-        better = min if CELLS[self.name] is None else max
+        better = min if self.unit else max
         medians = {
             name: statistics.median(values)
             for name, values in self.samples.items()
@@ -234,7 +215,7 @@ class Cell:
         own, peer = self.best("krafla"), self.best(engine)
         if not own or not peer:
             return None
-        return peer[1] / own[1] if CELLS[self.name] is None else own[1] / peer[1]
+        return peer[1] / own[1] if self.unit else own[1] / peer[1]
 
 
 def measure(cells, settings, rounds):
@@ -249,7 +230,7 @@ def measure(cells, settings, rounds):
                 best = {
                     found[0]
                     for other in cells
-                    for name in (*engines.PACKAGES, "krafla")
+                    for name in {setting.name.split()[0] for setting in settings}
                     if other.weights is cell.weights
                     and other.threads == cell.threads
                     and (found := other.best(name))
@@ -265,8 +246,7 @@ def measure(cells, settings, rounds):
     return worst
 
 
-def table(cells):
-    peers = list(engines.PACKAGES)
+def table(cells, peers):
     lines = [
         "| weights | threads | what | krafla | "
         + " | ".join(f"{peer} | ratio" for peer in peers)
@@ -274,15 +254,10 @@ def table(cells):
         "|---|---|---|---|" + "---|---|" * len(peers) + "---|",
     ]
     for cell in cells:
-        figure = (
-            (lambda found: f"{found[1]:.3f} s")
-            if CELLS[cell.name] is None
-            else (lambda found: f"{found[1]:.1f}")
-        )
         row, memory = [], []
         for engine in ("krafla", *peers):
             found = cell.best(engine)
-            row.append(figure(found) if found else "–")
+            row.append(f"{found[1]:{'.3f' if cell.unit == ' s' else '.1f'}}{cell.unit}" if found else "–")
             memory.append(f"{statistics.median(cell.peaks[found[0]]):.0f}" if found else "–")
             if engine != "krafla":
                 ratio = cell.ratio(engine)
@@ -294,7 +269,7 @@ def table(cells):
     return "\n".join(lines)
 
 
-def plot(cells, path, title):
+def plot(cells, peers, path, title):
     import matplotlib
 
     matplotlib.use("svg")
@@ -302,11 +277,11 @@ def plot(cells, path, title):
 
     labels = [f"{cell.name}\n{cell.weights.kind.upper()}, {cell.threads}" for cell in cells]
     figure, axes = plt.subplots(figsize=(max(6, 0.55 * len(cells)), 4))
-    for i, (peer, color) in enumerate(zip(engines.PACKAGES, ("tab:orange", "tab:green"))):
+    for i, (peer, color) in enumerate(zip(peers, ("tab:orange", "tab:green", "tab:blue"))):
         axes.bar(
-            [x + 0.4 * i - 0.2 for x in range(len(cells))],
+            [x + 0.25 * i - 0.25 for x in range(len(cells))],
             [cell.ratio(peer) or 0 for cell in cells],
-            0.38,
+            0.24,
             label=f"over {peer}",
             color=color,
         )
@@ -344,6 +319,9 @@ def main():
     )
     parser.add_argument("--krafla", type=pathlib.Path, default=ROOT / "build/release/krafla")
     parser.add_argument(
+        "--before", type=pathlib.Path, help="an earlier krafla program, measured as one more peer"
+    )
+    parser.add_argument(
         "--out", type=pathlib.Path, default=WORK / "results.json", help="every sample; the plot beside it"
     )
     options = parser.parse_args()
@@ -353,12 +331,15 @@ def main():
     names = [
         name
         for name in options.cells or (QUICK if options.quick else CELLS)
-        if CELLS[name] or not options.shape
+        if CELLS[name][0] != "first" or not options.shape
     ]  # a shape has no tokenizer
 
     WORK.mkdir(parents=True, exist_ok=True)
     peers = [engine for engine in options.peers if not (options.isa == "sse2" and engine == "ik_llama.cpp")]
-    settings = [Krafla(options.krafla, options.isa)] + [
+    krafla = [Krafla("krafla", options.krafla, options.isa)]
+    if options.before:
+        krafla.append(Krafla("before", options.before, options.isa))
+    settings = krafla + [
         Peer(engine, options.isa, flash, repack)
         for engine in peers
         for flash in (True, False)
@@ -392,12 +373,10 @@ def main():
         ],
     }
     options.out.write_text(json.dumps(report, indent=1) + "\n")
-    plot(cells, options.out.with_suffix(".svg"), title)
-    print(
-        f"{title}; tokens/s, seconds for the first token; peak memory krafla / "
-        f"{' / '.join(engines.PACKAGES)}\n"
-    )
-    print(table(cells))
+    names = peers + ["before"] * bool(options.before)
+    plot(cells, names, options.out.with_suffix(".svg"), title)
+    print(f"{title}; tokens/s where no unit is given; peak memory krafla / {' / '.join(names)}\n")
+    print(table(cells, names))
     best = {name: sorted({found[0] for c in cells if (found := c.best(name))}) for name in engines.PACKAGES}
     print("\nBest settings: " + "; ".join(f"{name}: {', '.join(found)}" for name, found in best.items()))
     crashed = sorted({(c.weights.kind, name) for c in cells for name in c.crashed})

@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto flags = krafla::mlb_stored_flags(mlb.header, file, "fuzz.mlb");
     const krafla::MlbCanonical once = krafla::canonical_mlb(mlb.header, flags, "fuzz.mlb");
     const krafla::MlbCanonical twice = krafla::canonical_mlb(once.header, once.flags, "fuzz.mlb");
-    // By bytes: a float that zero_unused left alone may be NaN, which is no part of a canonical header.
+    // By bytes: a float that zero_unused left alone may be NaN, which a canonical header never has.
     require(krafla::mlb_header_bytes(once.header) == krafla::mlb_header_bytes(twice.header) &&
             once.flags == twice.flags);
   } catch (const krafla::Error& e) {

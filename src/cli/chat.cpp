@@ -98,7 +98,7 @@ class Chat {
     answer_or_take_back();
   }
 
-  /// After an error it is as if the last message had not been said.
+  /// After an error, the last message is taken back.
   void answer_or_take_back() {
     try {
       answer();
@@ -136,7 +136,7 @@ class Chat {
     if (options_.verbose || terminal_) show_speed(usage, finish);
   }
 
-  /// As templates know it. Some insist on an id of nine letters and digits.
+  /// A call in the form that templates know. Some insist on an id of nine letters and digits.
   Json call_message(const AnswerPart& part, std::size_t number) const {
     const std::string id = fmt::format("call{:05}", (input_.messages.size() * 100 + number) % 100000);
     return {{"id", id},
@@ -144,8 +144,8 @@ class Chat {
             {"function", {{"name", part.name}, {"arguments", Json::parse(part.arguments)}}}};
   }
 
-  /// A terminal gets the reasoning dimmed, without its markers, and no control characters; a pipe what the
-  /// model wrote.
+  /// A terminal gets the reasoning dimmed, without its markers, and no control characters. A pipe gets what
+  /// the model wrote.
   void show(const AnswerPart& part) const {
     if (!terminal_) return write_out(part.text);
     if (part.kind == AnswerPart::Kind::kMarker) return write_out("\n");
@@ -241,7 +241,8 @@ class Chat {
     const auto whole = [&](std::int64_t least, std::int64_t most) {
       if (!number().is_number_integer() || json.get<std::int64_t>() < least ||
           json.get<std::int64_t>() > most)
-        fail(ML_E_ARG, "/set {}: \"{}\" is no whole number from {} to {}", name, value, least, most);
+        fail(ML_E_ARG, "/set {}: \"{}\" is invalid; allowed: a whole number from {} to {}", name, value,
+             least, most);
       return json.get<std::int64_t>();
     };
     for (const char* own :

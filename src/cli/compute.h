@@ -19,7 +19,7 @@ struct ComputeOptions {
   bool mlock = false, huge_pages = false, interleave = false;
 };
 
-/// A check of options that name a file: an empty name is none, and would count as the option not given.
+/// A check of options that name a file. An empty name is refused: it would count as the option not given.
 std::string not_empty(const std::string& value);
 
 /// Declares MODEL, -t, --isa, --skip-check and where the weights lie in memory.
@@ -28,7 +28,7 @@ void add_compute_options(CLI::App& command, ComputeOptions& options);
 /// Declares --isa, --skip-check and where the weights lie in memory.
 void add_kernel_options(CLI::App& command, ComputeOptions& options);
 
-/// Threads and kernels as asked for; and the NUMA policy, which counts for all memory from then on.
+/// The threads and kernels that the options ask for. Sets the NUMA policy of all memory taken from then on.
 std::unique_ptr<Context> make_context(const ComputeOptions& options);
 
 /// The kernels of --isa, or of KRAFLA_ISA where `isa` is empty, else the fastest. ML_E_ISA if they are not

@@ -14,7 +14,7 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  /// Standard input and output are a terminal.
+  /// Whether standard input and output are a terminal.
   bool interactive() const { return terminal_ != nullptr; }
   /// The next line without its newline; what is pasted into it may have newlines of its own. Ctrl-C in a line
   /// that is begun gives an empty one. False at the end or after Ctrl-C in an empty line.

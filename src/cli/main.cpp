@@ -57,7 +57,7 @@ int report(ml_status status, std::string_view message) {
   return ml_exit_code(status);
 }
 
-/// A word that is no command is named, with those that are.
+/// An unknown command is named, with the known ones.
 void check_command(const CLI::App& app, const std::vector<std::string>& args) {
   if (args.empty() || args[0].starts_with('-')) return;
   std::vector<std::string> known;

@@ -21,7 +21,7 @@
 namespace krafla::cli {
 namespace {
 
-/// The exit code of what Ctrl-C ended, as shells say it: 128 + SIGINT.
+/// The exit code after Ctrl-C, as shells give it: 128 + SIGINT.
 constexpr int kInterrupted = 130;
 
 struct RunOptions : AnswerOptions {
@@ -40,7 +40,7 @@ std::string read_prompt(const RunOptions& options) {
   return text;
 }
 
-/// The conversation that the options give: a file's, or one of a prompt.
+/// The conversation that the options give: the file's, or one with the prompt as its only message.
 ChatInput read_conversation(const RunOptions& options, const std::string& prompt,
                             const ConversationFormat& format) {
   ChatInput input;

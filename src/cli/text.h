@@ -65,8 +65,8 @@ void add_window_options(CLI::App& command, std::size_t& windows, std::size_t& ba
 /// less.
 std::size_t window_size(std::size_t ctx, const Model& model);
 
-/// How far some work is, on standard error. On a terminal a line that is written over, a few times a second,
-/// and ends with the object; else a line of its own every ten seconds.
+/// Shows how far some work is, on standard error: at a terminal a line that is updated a few times a second
+/// and cleared at the end; elsewhere a new line every ten seconds.
 class ProgressLine {
  public:
   ProgressLine();

@@ -150,9 +150,9 @@ void run_text(const Tokenizer& tokenizer, const Options& options, std::string_vi
     write_out(options.json ? encode_json(tokenizer, options, text) : encode_plain(tokenizer, options, text));
 }
 
-/// Fresh and over again for a second at least: the best run is what the machine can do. Encoding is one
-/// thread, so its seconds are processor time, which leaves out what other programs take; loading is two, and
-/// counts as the user waits for it.
+/// Encodes again and again for at least a second; the best run is reported. Encoding uses one thread, so
+/// processor time is measured, which leaves out other programs. Loading uses two threads, so wall time is
+/// measured.
 void run_bench(const Options& options) {
   const auto seconds = [](std::clock_t from) {
     return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC;

@@ -55,7 +55,7 @@ ConvertSummary write_model(ModelPlan plan, const std::optional<ConvertedTokenize
   return summary;
 }
 
-/// Where to write, which is none of the files that are read.
+/// Where to write: never one of the files that are read.
 ModelPaths checked_paths(const std::string& source, const std::string& out, std::vector<std::string> inputs,
                          const ConvertOptions& options) {
   const ModelPaths paths = output_paths(source, out);

@@ -295,8 +295,7 @@ class HfConverter {
       };  // it may be beyond the model's rows
       if (id < 0 && !text.empty() && !ids_.contains(text) &&
           std::none_of(added_.begin(), added_.end(), is_known))
-        fail(ML_E_FORMAT,
-             "{}: {} is \"{}\", which is no token of {}; name one of its tokens, or null for none",
+        fail(ML_E_FORMAT, "{}: {} is \"{}\", but {} has no such token; name one of its tokens, or null",
              beside(in_config ? "tokenizer_config.json" : "special_tokens_map.json"), key, printable(text),
              file_);
       return id;

@@ -34,6 +34,7 @@ class Overlaps {
  private:
   static std::vector<TextAutomaton::Pattern> patterns(const std::vector<std::string_view>& texts) {
     std::vector<TextAutomaton::Pattern> result;
+    result.reserve(texts.size());
     for (std::size_t i = 0; i < texts.size(); ++i) result.push_back({texts[i], static_cast<std::int32_t>(i)});
     return result;
   }

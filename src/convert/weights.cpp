@@ -36,7 +36,8 @@ class Importance {
     shared_ = header.shared_classifier != 0;
   }
 
-  /// Of the columns of a matrix; empty for a tok_emb that is no classifier: nothing is multiplied by it.
+  /// Of the columns of a matrix; empty for a tok_emb that is not the classifier: nothing is multiplied by
+  /// it.
   std::span<const float> of(const MlbArray& a) const {
     if (const auto& slot = a.tensor->slot)
       return slots_[static_cast<std::size_t>(a.layer) * 4 + static_cast<std::size_t>(*slot)];

@@ -131,9 +131,11 @@ bool Engine::step() {
   admit();
   plan();
   const bool worked = !planned_.empty();
+  const auto start = Clock::now();
   if (worked && run_batch()) {
     keep_checkpoints();
     read_results();
+    measure_mixed_step(start);
   }
   remove_ended();
   update_stats();
@@ -216,9 +218,9 @@ void Engine::admit() {
 
 // ---- planning ----
 
-/// Chooses the feeds of the step: answers first, then prompts with the tokens that are left. A request for
-/// whose pages there is no room waits; if that is so for all, the youngest gives its pages back and is
-/// computed anew later.
+/// Chooses the feeds of the step: answers first, then prompts with the tokens that are left. A request
+/// waits while there is no room for its pages. If all wait, the youngest gives its pages back and is computed
+/// anew later.
 void Engine::plan() {
   for (;;) {
     planned_.clear();
@@ -228,13 +230,22 @@ void Engine::plan() {
     for (const auto& job : running_)
       for (Choice& choice : job->choices)
         if (job->is_answering(choice)) plan_feed(*job, choice, choice.pending());
-    plan_prompts(planned_.empty() ? options_.chunk : options_.mixed_chunk);
+    plan_prompts(planned_.empty() ? options_.chunk : mixed_budget());
     if (!planned_.empty() || running_.empty()) return;
     if (running_.size() > 1)
       pause_youngest();
     else
       fail_job(*running_.front(), ML_E_MEMORY, "the KV cache has no room for the request");
   }
+}
+
+/// Prompt tokens beside answers: as many as the time allows that the last ones took, at least one row block
+/// of the kernels.
+std::size_t Engine::mixed_budget() const {
+  constexpr double kLeast = 8;
+  const auto most = static_cast<double>(options_.mixed_chunk);
+  if (token_seconds_ <= 0 || token_seconds_ * most <= options_.mixed_seconds) return options_.mixed_chunk;
+  return static_cast<std::size_t>(std::min(most, std::max(kLeast, options_.mixed_seconds / token_seconds_)));
 }
 
 /// The budget is shared evenly by the prompts, but a share is never so small that matrices are read for few
@@ -356,6 +367,20 @@ bool Engine::run_batch() {
     fail_youngest(ML_E_MEMORY, "not enough memory for a forward call");
   }
   return false;
+}
+
+/// Averages over a few steps, since a machine's speed varies.
+void Engine::measure_mixed_step(Clock::time_point start) {
+  std::size_t prompt_tokens = 0;
+  bool answers = false;
+  for (const Planned& p : planned_) {
+    const bool reads = p.choice->sequence.length() <= p.job->prompt_size();
+    prompt_tokens += reads ? p.tokens : 0;
+    answers = answers || !reads;
+  }
+  if (!answers || prompt_tokens == 0) return;
+  const double now = seconds_since(start) / static_cast<double>(prompt_tokens);
+  token_seconds_ = token_seconds_ > 0 ? 0.5 * (token_seconds_ + now) : now;
 }
 
 void Engine::fail_youngest(ml_status status, const std::string& message) {

@@ -13,6 +13,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/drafter.h"
 #include "engine/job.h"
 #include "engine/mailbox.h"
@@ -27,7 +28,8 @@ struct EngineOptions {
   std::size_t kv_bytes = PagePool::kNoLimit;       ///< of all sequences and the cache together
   std::size_t cache_bytes = std::size_t{1} << 30;  ///< of these, what is kept of ended requests at most
   std::size_t chunk = 256;                         ///< prompt tokens of a step in which no answer runs
-  std::size_t mixed_chunk = 64;  ///< prompt tokens of a step with answers: what an answer waits for at most
+  std::size_t mixed_chunk = 64;  ///< prompt tokens of a step with answers at most; fewer where they take long
+  double mixed_seconds = 0.2;    ///< what a step with answers and prompts aims to take at most
   std::size_t checkpoint_every =
       512;                       ///< tokens between the places that windowed and linear layers can go back to
   std::size_t max_running = 64;  ///< answers that are computed at a time
@@ -99,11 +101,13 @@ class Engine {
   void plan();
   bool plan_feed(Job& job, Choice& choice, std::size_t tokens);
   void plan_prompts(std::size_t budget);
+  std::size_t mixed_budget() const;
   std::size_t next_place(const Job& job, const Choice& choice) const;
   void draft();
   void pause_youngest();
 
   bool run_batch();
+  void measure_mixed_step(Clock::time_point start);
   void fail_youngest(ml_status status, const std::string& message);
   void fail_job(Job& job, ml_status status, const std::string& message);
   void read_results();
@@ -131,6 +135,7 @@ class Engine {
   std::vector<Feed> feeds_;
   std::size_t planned_bytes_ = 0;  // pages that the planned feeds will take
   std::size_t turn_ = 0;           // whose prompt goes first
+  double token_seconds_ = 0;       // of a token in the last steps with answers and prompts; 0: not known
   std::vector<float> logits_;
   std::vector<SampleScratch> scratch_;  // of each thread
 

@@ -51,7 +51,7 @@ struct Job {
     return !choice.ended && !choice.waits_for_prompt && !is_answering(choice);
   }
   bool all_ended() const;
-  /// Whether the caller gave it up, or its time is over; once it is so, it stays so.
+  /// Whether the caller gave it up, or its time is over. Once true, it stays true.
   bool is_given_up();
 
   Request request;

@@ -187,8 +187,7 @@ class GgufParser {
     const auto id = in_.read<std::uint32_t>("a tensor's type");
     t.type = ggml_type(id);
     if (t.type == nullptr)
-      fail(ML_E_UNSUPPORTED, "{}: tensor {} has type {}, which is none known here", g_.name,
-           printable(t.name), id);
+      fail(ML_E_UNSUPPORTED, "{}: tensor {} has the unknown type {}", g_.name, printable(t.name), id);
     t.offset = in_.read<std::uint64_t>("a tensor's offset");
   }
 

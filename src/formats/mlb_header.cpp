@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "formats/file_start.h"
+
 namespace krafla {
 namespace {
 
@@ -223,23 +225,11 @@ std::string mlb_field_text(const MlbHeader& header, const MlbField& field) {
 }
 
 MlbHeader parse_mlb_header(Bytes file, std::string_view name) {
-  if (file.empty())
-    fail(ML_E_FORMAT, "{}: the file is empty; a .mlb model has at least {} bytes", name, kMlbHeaderBytes);
-  if (file.size() < kMlbHeaderBytes)
-    fail(ML_E_FORMAT, "{}: the header needs {} bytes, but the file has {}; it is cut short or no .mlb model",
-         name, kMlbHeaderBytes, file.size());
-  if (std::memcmp(file.data(), "MLB1", 4) != 0) {
-    const bool gguf = std::memcmp(file.data(), "GGUF", 4) == 0;
-    fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLB1\"{}", name, file[0],
-         file[1], file[2], file[3], gguf ? "; this is a GGUF file" : "");
-  }
-  std::uint32_t version = 0;
-  std::memcpy(&version, &file[4], 4);
-  if (version != 1) fail(ML_E_FORMAT, "{}: version is {}; allowed: 1", name, version);
+  check_file_start(file, "MLB1", kMlbHeaderBytes, name);
   MlbHeader header;
-  std::memcpy(static_cast<void*>(&header), &file[8], sizeof header);
+  std::memcpy(static_cast<void*>(&header), &file[kFileStartBytes], sizeof header);
   check_formats(header, name);
-  for (std::size_t i = 8 + sizeof header; i < kMlbHeaderBytes; ++i)
+  for (std::size_t i = kFileStartBytes + sizeof header; i < kMlbHeaderBytes; ++i)
     if (file[i] != 0) fail(ML_E_FORMAT, "{}: the padding at offset {} is {}; allowed: 0", name, i, file[i]);
   check_shapes(header, name);
   return header;

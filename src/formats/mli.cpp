@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "formats/file_start.h"
 
 namespace krafla {
 namespace {
@@ -87,18 +88,9 @@ Mli empty_mli(const MlbHeader& header) {
 }
 
 Mli parse_mli(Bytes file, std::string_view name) {
-  if (file.empty())
-    fail(ML_E_FORMAT, "{}: empty file; an importance matrix has at least {} bytes", name, kHeaderBytes);
-  if (file.size() < kHeaderBytes)
-    fail(ML_E_FORMAT,
-         "{}: the header needs {} bytes, but the file has {}; it is cut short or no importance matrix", name,
-         kHeaderBytes, file.size());
+  check_file_start(file, "MLI1", kHeaderBytes, name);
   ByteReader in(file, name);
-  if (std::memcmp(in.take(4, "magic").data(), "MLI1", 4) != 0)
-    fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLI1\"", name, file[0],
-         file[1], file[2], file[3]);
-  const auto version = in.read<std::uint32_t>("version");
-  if (version != 1) fail(ML_E_FORMAT, "{}: version is {}; allowed: 1", name, version);
+  in.take(kFileStartBytes, "magic and version");
   Mli m;
   m.n_layers = in.read<std::uint32_t>("n_layers");
   m.dim = in.read<std::uint32_t>("dim");

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/round_up.h"
+#include "formats/file_start.h"
 
 namespace krafla {
 namespace {
@@ -57,15 +58,9 @@ bool covers(const Windows& w) {
 }
 
 Mll parse_mll(Bytes file, std::string_view name) {
-  if (file.size() < kHeaderBytes)
-    fail(ML_E_FORMAT, "{}: the header needs {} bytes, but the file has {}; it is cut short or not a .mll",
-         name, kHeaderBytes, file.size());
+  check_file_start(file, "MLL1", kHeaderBytes, name);
   ByteReader in(file, name);
-  if (std::memcmp(in.take(4, "magic").data(), "MLL1", 4) != 0)
-    fail(ML_E_FORMAT, "{}: the magic is {:02x} {:02x} {:02x} {:02x}; allowed: \"MLL1\"", name, file[0],
-         file[1], file[2], file[3]);
-  const auto version = in.read<std::uint32_t>("version");
-  if (version != 1) fail(ML_E_FORMAT, "{}: version is {}; allowed: 1", name, version);
+  in.take(kFileStartBytes, "magic and version");
   Mll out;
   ScoredText& text = out.text;
   text.vocab = in.read<std::uint32_t>("vocab");

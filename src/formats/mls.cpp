@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "formats/file_start.h"
+
 namespace krafla {
 namespace {
 
@@ -39,13 +41,9 @@ std::uint64_t mls_pages(const MlsHeader& header, std::size_t group) {
 Mls parse_mls(Bytes file, std::string_view name) {
   if (reinterpret_cast<std::uintptr_t>(file.data()) % alignof(std::int32_t) != 0)
     fail(ML_E_ARG, "{}: the bytes are not aligned to 4", name);
+  check_file_start(file, "MLS1", kMlsHeaderBytes, name);
   ByteReader in(file, name);
-  if (in.remaining() < kMlsHeaderBytes || !starts_with(file, "MLS1"))
-    fail(ML_E_FORMAT, "{}: is not a saved sequence: it must begin with \"MLS1\" and a header of {} bytes",
-         name, kMlsHeaderBytes);
-  in.take(4, "magic");
-  const auto version = in.read<std::uint32_t>("version");
-  if (version != 1) fail(ML_E_FORMAT, "{}: version is {}; allowed: 1", name, version);
+  in.take(kFileStartBytes, "magic and version");
   Mls mls;
   mls.header = in.read<MlsHeader>("header");
   check_header(mls.header, name);

@@ -4,11 +4,12 @@
 #include <future>
 
 #include "base/output_file.h"
+#include "formats/file_start.h"
 
 namespace krafla {
 namespace {
 
-constexpr char kMagic[4] = {'M', 'L', 'T', '1'};
+constexpr std::string_view kMagic = "MLT1";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kTokenHeader = 5;  // u8 attr, u32 len
 
@@ -32,11 +33,6 @@ void check_id(std::string_view name, std::string_view field, std::int32_t id, st
 }
 
 void check_header(std::string_view name, const Header& h) {
-  if (std::memcmp(h.magic, kMagic, sizeof kMagic) != 0)
-    fail(ML_E_FORMAT, "{}: magic is {:02x} {:02x} {:02x} {:02x}, not \"MLT1\": this is no .mlt tokenizer",
-         name, static_cast<std::uint8_t>(h.magic[0]), static_cast<std::uint8_t>(h.magic[1]),
-         static_cast<std::uint8_t>(h.magic[2]), static_cast<std::uint8_t>(h.magic[3]));
-  if (h.version != kVersion) fail(ML_E_FORMAT, "{}: version is {}, allowed is {}", name, h.version, kVersion);
   if (h.kind != 1 && h.kind != 2)
     fail(ML_E_FORMAT, "{}: kind is {}, allowed is 1 (SentencePiece) or 2 (byte-level)", name, h.kind);
   check_id(name, "bos", h.bos, h.n_vocab);
@@ -143,7 +139,7 @@ AlignedVector<MltToken> read_tokens(ByteReader& reader, std::uint32_t n_vocab, s
 }  // namespace
 
 Mlt parse_mlt(Bytes bytes, std::string_view name) {
-  if (bytes.empty()) fail(ML_E_FORMAT, "{}: the file is empty", name);
+  check_file_start(bytes, kMagic, sizeof(Header), name);
   ByteReader reader(bytes, name);
   const auto header = reader.read<Header>("the header");
   check_header(name, header);
@@ -175,7 +171,7 @@ std::string mlt_bytes(const std::string& path, const Mlt& mlt) {
                 .bos = mlt.bos,
                 .eos = mlt.eos,
                 .flags = mlt.flags};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
   check_header(path, header);
   std::string body(reinterpret_cast<const char*>(&header), sizeof header);
   for (std::size_t id = 0; id < mlt.tokens.size(); ++id) {

@@ -132,7 +132,7 @@ SafeTensor checked(const Entry& e, Bytes data, std::string_view file) {
   if (t.dtype == nullptr)
     fail(ML_E_FORMAT, "{}: {} has the dtype \"{}\", which is unknown", file, name, printable(e.dtype));
   if (e.offsets.size() != 2 || e.offsets[0] > e.offsets[1])
-    fail(ML_E_FORMAT, "{}: {} has data_offsets that are no begin and end", file, name);
+    fail(ML_E_FORMAT, "{}: {} has invalid data_offsets; needed: [begin, end], two byte offsets", file, name);
   const auto size = size_of(*t.dtype, t.shape);
   if (!size || *size != e.offsets[1] - e.offsets[0])
     fail(ML_E_FORMAT, "{}: {} has {} bytes (data_offsets {} to {}), but {} {} needs {}", file, name,

@@ -41,7 +41,7 @@ TextAutomaton::TextAutomaton(std::vector<Pattern> patterns) {
   }
 }
 
-/// The child of `node` by `byte`, or kStart, which is no node's child.
+/// The child of `node` by `byte`, or kStart, which is never a child.
 std::uint32_t TextAutomaton::child(std::uint32_t node, std::uint8_t byte) const {
   const auto first = nodes_.begin() + nodes_[node].first_child, last = first + nodes_[node].children;
   const auto found =

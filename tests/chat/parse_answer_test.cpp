@@ -92,7 +92,7 @@ TEST(ParseAnswer, Hermes) {
           "</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":\"{\\\"x\\\": 2}\"}</tool_call>\nDone"),
       "THINK a;TEXT Let me see.;CALL f{\"b\":1,\"a\":[\"é\",null]};CALL g{\"x\":2};TEXT Done;");
   EXPECT_EQ(parse_all_ways(s, "<tool_call>{\"name\": \"now\"}</tool_call>"), "CALL now{};");
-  // Not calls: no JSON, no name, arguments that are no object, not closed.
+  // Not calls: invalid JSON, no name, arguments of another type than an object, not closed.
   for (const std::string broken :
        {"<tool_call>{\"name\": \"f\", </tool_call> x", "<tool_call>[]</tool_call>",
         "<tool_call>{\"arguments\": {}}</tool_call>",

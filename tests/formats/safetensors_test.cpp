@@ -56,7 +56,7 @@ TEST(Safetensors, RefusesEveryBreach) {
       {one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"), 8, "[3] needs 12"},
       {one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"), 8, "begins at byte 8"},
       {one(R"({"dtype":"F32","shape":[2],"data_offsets":[1,9]})"), 9, "begins at byte 1"},
-      {one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"), 0, "no begin and end"},
+      {one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"), 0, "needed: [begin, end]"},
       {one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]})"), 8, "2^64"},
       {one(R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,18446744073709551615]})"), 8,
        "need 18446744073709551615"},

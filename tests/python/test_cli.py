@@ -296,7 +296,7 @@ class Logits(Case):
         empty = self.folder / "empty.mlb"
         empty.touch()
         for options in ([], ["--huge-pages"], ["--mlock"]):
-            self.assert_fails(krafla("verify", empty, *options), 5, "empty.mlb: the file is empty")
+            self.assert_fails(krafla("verify", empty, *options), 5, "empty.mlb: the file has 0 bytes")
 
     @unittest.skipIf(ASAN, "AddressSanitizer makes mlock() do nothing")
     def test_memory_that_may_not_be_locked(self):
