@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/float16.h"
+#include "base/round_up.h"
 #include "formats/mlb_writer.h"
 
 namespace krafla {
@@ -75,7 +76,7 @@ void fill_all(const std::vector<Filling>& fillings, ThreadPool& threads, std::sp
 
 /// The bytes of the whole file, padding included.
 std::uint64_t file_bytes(const std::vector<MlbArray>& arrays) {
-  return (arrays.back().end() + kMlbAlign - 1) / kMlbAlign * kMlbAlign;
+  return round_up<std::uint64_t>(arrays.back().end(), kMlbAlign);
 }
 
 std::vector<MlbArray> arrays_of(const MlbCanonical& canonical, const std::string& name) {

@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/round_up.h"
+
 namespace krafla {
 namespace {
 
@@ -212,8 +214,8 @@ class GgufParser {
 
   void place_tensors() {
     if (g_.tensors.empty()) return;
-    const std::uint64_t start =
-        (in_.position() + g_.alignment - 1) / g_.alignment * g_.alignment;  // both far below 2^63
+    // Both are far below 2^63.
+    const auto start = round_up<std::uint64_t>(in_.position(), g_.alignment);
     for (GgufTensor& t : g_.tensors) {
       if (t.offset % g_.alignment != 0)
         fail(ML_E_FORMAT, "{}: tensor {} has offset {}; allowed: multiples of {}", g_.name, printable(t.name),
